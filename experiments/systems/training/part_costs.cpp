@@ -253,8 +253,11 @@ class Pricer {
     std::vector<bool> kept(storages.all().size(), false);
     for (const TensorId id : graph_.tensors())
       if (graph_.tensor(id).saved) kept[storages.of(id)] = true;
-    std::int64_t steps = 0;  // before the optimizer's
-    for (const OpId id : graph_.ops()) steps += graph_.op(id).phase != Phase::optimizer ? 1 : 0;
+    std::int64_t steps = 0;  // before the optimizer's first: what lives longer are gradients that it reads
+    for (const OpId id : graph_.ops()) {
+      if (graph_.op(id).phase == Phase::optimizer) break;
+      ++steps;
+    }
     std::vector<std::int64_t> bytes(graph_.op_count() + 1, 0);  // changes, then sums
     for (const models::Lifetime& life : live.lifetimes) {
       std::int64_t begin = life.begin;

@@ -25,13 +25,22 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .recompute_layers = params.recompute_layers,
             .stage_recompute_layers = params.stage_recompute_layers,
             .offload_optimizer = params.offload_optimizer};
-  plan.stage_tensor = params.stage_tensor_parallel;
-  if (!plan.stage_tensor.empty()) plan.tensor = *std::max_element(plan.stage_tensor.begin(), plan.stage_tensor.end());
-  const std::int64_t copy = plan.ranks();
-  plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
   const auto refuse = [&](std::string reason) {
     if (!why) why = std::move(reason);
   };
+  const auto listed = [&](std::size_t entries, const char* what) {
+    if (entries > 0 && static_cast<std::int64_t>(entries) != plan.pipeline)
+      refuse(fmt::format("{} lists {} stages, the plan has {}", what, entries, plan.pipeline));
+    return static_cast<std::int64_t>(entries) == plan.pipeline;
+  };
+  listed(plan.stage_recompute_layers.size(), "stage_recompute_layers");
+  if (plan.offload_optimizer.size() > 1) listed(plan.offload_optimizer.size(), "offload_optimizer");
+  if (listed(params.stage_tensor_parallel.size(), "stage_tensor_parallel")) {
+    plan.stage_tensor = params.stage_tensor_parallel;
+    plan.tensor = *std::max_element(plan.stage_tensor.begin(), plan.stage_tensor.end());
+  }
+  const std::int64_t copy = plan.ranks();
+  plan.data = params.data_parallel.value_or(std::max<std::int64_t>(1, devices / copy));
   const std::string tensors =
       plan.stage_tensor.empty() ? fmt::format("{}", plan.tensor) : fmt::format("{}", fmt::join(plan.stage_tensor, "|"));
   const std::string context = plan.context > 1 ? fmt::format(" x context {}", plan.context) : "";
@@ -44,15 +53,6 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     refuse(
         "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
         "has none");
-  const auto listed = [&](std::size_t entries, const char* what) {
-    if (entries > 1 && static_cast<std::int64_t>(entries) != plan.pipeline)
-      refuse(fmt::format("{} lists {} stages, the plan has {}", what, entries, plan.pipeline));
-  };
-  if (!plan.stage_tensor.empty() && std::ssize(plan.stage_tensor) != plan.pipeline)
-    refuse(
-        fmt::format("stage_tensor_parallel lists {} stages, the plan has {}", plan.stage_tensor.size(), plan.pipeline));
-  listed(plan.stage_recompute_layers.size(), "stage_recompute_layers");
-  listed(plan.offload_optimizer.size(), "offload_optimizer");
   const std::int64_t step = plan.data * plan.micro_batch;
   if (global_batch % step != 0)
     refuse(fmt::format("{} copies with micro-batches of {} do not divide a batch of {}", plan.data, plan.micro_batch,

@@ -58,7 +58,7 @@ struct PlanParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = PlanParams;
-    constexpr sim::Range kRanks = sim::between(1, 1 << 20);
+    constexpr sim::Range kRanks = sim::between(1, 1 << 14), kCopies = sim::between(1, 1 << 20);  // products fit 63 bits
     return sim::FieldTable{
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
         sim::field("stage_tensor_parallel", &P::stage_tensor_parallel, Unit::count, kRanks,
@@ -70,7 +70,7 @@ struct PlanParams {
                    "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
                    "pieces follow one another, and all wait for the last."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks, "Stages that share the layers."),
-        sim::field("data_parallel", &P::data_parallel, Unit::count, kRanks,
+        sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
                    "Copies of all this; null: as many as the devices allow."),
         sim::field("micro_batch", &P::micro_batch, Unit::count, sim::between(1, 1 << 20),
                    "Sequences that a copy runs at a time."),

@@ -78,6 +78,18 @@ double shortest(const std::vector<std::vector<Option>>& options, std::int64_t la
   return sum[stages][width - 1];
 }
 
+/// Whether stages no longer than `limit` have room for all layers: where they have not, no division is looked for.
+bool holds(const std::vector<std::vector<Option>>& options, std::int64_t layers, double limit) {
+  std::int64_t room = 0;
+  for (const std::vector<Option>& stage : options) {
+    std::int64_t most = 0;
+    for (const Option& option : stage)
+      if (option.time_s <= limit) most = std::max(most, option.layers);
+    room += most;
+  }
+  return room >= layers;
+}
+
 }  // namespace
 
 std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s) {
@@ -115,6 +127,7 @@ std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachi
   std::vector<std::size_t> chosen;
   for (const double limit : limits) {
     if (best && static_cast<double>(plan.micro_batches - 1) * limit >= best->objective_s) break;
+    if (!holds(options, layers, limit)) continue;
     const double sum = shortest(options, layers, limit, chosen);
     const double objective = static_cast<double>(plan.micro_batches - 1) * limit + sum;
     if (sum == kNever || (best && objective >= best->objective_s)) continue;
