@@ -25,8 +25,9 @@ std::string plan_row(const Node& plan) {
                   plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
                   sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
                   number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
-  if (const Node* layers = plan.find("stage_layers"))
-    row += "  layers " + layers->as_string() + ", run again " + plan.find("stage_recompute_layers")->as_string();
+  if (!plan.find("stages_alike")->as_boolean())
+    row += "  layers " + plan.find("stage_layers")->as_string() + ", run again " +
+           plan.find("stage_recompute_layers")->as_string();
   return row + "\n";
 }
 

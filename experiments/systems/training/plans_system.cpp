@@ -28,16 +28,23 @@ struct PlannerSections : TrainingParams {
 struct PlanSource {
   const TrainingConfig& config;
   const ScoredPlan& plan;
+  std::int64_t layers = 0;  ///< of the model
+  std::int64_t stage_layers(std::int64_t s) const {
+    if (!plan.layers.empty()) return plan.layers[static_cast<std::size_t>(s)];
+    return layers * (s + 1) / plan.plan.pipeline - layers * s / plan.plan.pipeline;
+  }
+  /// A number of each stage, with strokes between.
+  template <class Of>
+  std::string by_stage(Of of) const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t s = 0; s < plan.plan.pipeline; ++s) all.push_back(of(s));
+    return fmt::format("{}", fmt::join(all, "|"));
+  }
   double tokens_per_s() const {
     const WorkloadParams& w = config.params.workload;
     return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence) / plan.step_s();
   }
 };
-
-FigureValue joined_counts(const std::vector<std::int64_t>& counts) {
-  if (counts.empty()) return std::nullopt;
-  return fmt::format("{}", fmt::join(counts, "|"));
-}
 
 const FigureTable<PlanSource>& plan_table() {
   using S = PlanSource;
@@ -52,9 +59,13 @@ const FigureTable<PlanSource>& plan_table() {
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
       {"{stage_layers,stage_recompute_layers}", "layers",
-       "Of each stage, with strokes between (13|11); absent where stages are alike.",
-       [](const S& s) { return joined_counts(s.plan.layers); },
-       [](const S& s) { return joined_counts(s.plan.plan.stage_recompute_layers); }},
+       "Of each stage, with strokes between (13|11): all, and those of which something runs again.",
+       [](const S& s) { return s.by_stage([&](std::int64_t stage) { return s.stage_layers(stage); }); },
+       [](const S& s) {
+         return s.by_stage([&](std::int64_t stage) { return s.plan.plan.again(stage, s.stage_layers(stage)); });
+       }},
+      {"stages_alike", "", "Whether layers are divided evenly and stages do alike.",
+       [](const S& s) { return Node::boolean(s.plan.layers.empty()); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
       {"tokens_per_s", "1/s", "Of the whole batch.",
        [](const S& s) -> FigureValue {
@@ -113,8 +124,8 @@ std::vector<FigureInfo> explained_infos() {
   return all;
 }
 
-Node explained(const TrainingConfig& config, const ExplainedPlan& asked) {
-  const PlanSource source{config, asked.plan};
+Node explained(const ResultSource& of, const ExplainedPlan& asked) {
+  const PlanSource source{of.config, asked.plan, of.result.layers};
   Node node = asked.plan.time_s > 0 ? run_plan(source) : plan_table().written(source);
   if (!asked.reason.empty()) node.set("reason", Node::string(asked.reason));
   return node;
@@ -154,33 +165,35 @@ const FigureTable<ResultSource>& result_table() {
        [](const S& s) -> FigureValue {
          if (s.result.best.empty()) return std::nullopt;
          Node list = Node::array();
-         for (const ScoredPlan& plan : s.result.best) list.push(run_plan({s.config, plan}));
+         for (const ScoredPlan& plan : s.result.best) list.push(run_plan({s.config, plan, s.result.layers}));
          return list;
        }},
       {"kinds.*", plan_table().infos(),
        [](const S& s) {
          Node kinds = Node::object();
-         for (const auto& [name, plan] : s.result.kinds) kinds.set(name, plan_table().written({s.config, plan}));
+         for (const auto& [name, plan] : s.result.kinds)
+           kinds.set(name, plan_table().written({s.config, plan, s.result.layers}));
          return kinds;
        }},
       {"objectives.*", plan_table().infos(),
        [](const S& s) {
          Node bests = Node::object();
-         for (const auto& [name, plan] : s.result.objectives) bests.set(name, plan_table().written({s.config, plan}));
+         for (const auto& [name, plan] : s.result.objectives)
+           bests.set(name, plan_table().written({s.config, plan, s.result.layers}));
          return bests;
        }},
       {"nearest.*", plan_table().infos(),
        [](const S& s) {
          Node nearest = Node::object();
          for (const auto& [reason, plan] : s.result.nearest)
-           nearest.set(reason, plan_table().written({s.config, plan}));
+           nearest.set(reason, plan_table().written({s.config, plan, s.result.layers}));
          return nearest;
        }},
       {"explained.*", explained_infos(),
        [](const S& s) -> FigureValue {
          if (!s.result.explained) return std::nullopt;
          Node asked = Node::object();
-         asked.set(s.asked, explained(s.config, *s.result.explained));
+         asked.set(s.asked, explained(s, *s.result.explained));
          return asked;
        }},
       {"flags.{megatron,torchtitan}", "", "The best plan as arguments of Megatron-LM and of torchtitan.",
