@@ -4,9 +4,9 @@
 // Micro-batches are of one or two sequences, so the GPUs of a stage are ranks of tensor parallelism. How many layers a
 // stage has is not recorded: Aceso balances stages, and so do we. Layers that run again do so whole (Aceso chooses op
 // by op). The one constant, the speed of kernels beside the part's own, is fitted on the first run of each cluster.
+#include <algorithm>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "experiments/fidelity/table_kind.hpp"
 #include "experiments/fidelity/training_step.hpp"
@@ -23,13 +23,6 @@ constexpr Cluster kClusters[] = {{"a100-sxm4-40gb", "a100-sxm4-40gb", 1.17},
                                  {"a10g", "a10g", 0.81},
                                  {"l4", "l4", 1.15}};
 
-std::vector<std::int64_t> numbers(const std::string& text) {
-  std::vector<std::int64_t> all;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, '|');) all.push_back(std::stoll(part));
-  return all;
-}
-
 std::string run_of(const MeasuredTable& table, std::size_t row) {
   return table.text(row, "cluster") + " " + table.text(row, "model") + " " + table.text(row, "stages") + " " +
          table.text(row, "run_id");
@@ -45,7 +38,7 @@ class AcesoRuns final : public TableKind {
     std::map<std::string, std::size_t> plans;
     for (std::size_t row = 0; row < index.rows(); ++row) plans[run_of(index, row)] = row;
     std::map<std::string, std::unique_ptr<StepPredictor>> predictors;
-    std::map<std::string, std::optional<double>> runs;
+    std::map<std::string, Run> runs;
     std::map<std::string, std::string> first;  // run of each cluster
     out.each_row("iteration", table, [&](std::size_t row) {
       const std::string run = run_of(table, row), &cluster = table.text(row, "cluster");
@@ -61,10 +54,10 @@ class AcesoRuns final : public TableKind {
         if (!predictor)
           predictor = std::make_unique<StepPredictor>(
               parts, part->part, MeasuredSystem{.nic = "ib-edr-4x", .nics = 1, .in_situ = {.kernel = known->kernel}});
-        runs[run] = predicted_s(*predictor, index, plans[run]);
+        runs[run] = predicted(*predictor, index, plans[run]);
       }
-      if (!runs[run]) return out.skip("iteration", row, "a plan that does not divide the model");
-      out.add("iteration", row, table.number(row, "iter_ms"), *runs[run] * 1e3,
+      if (!runs[run].why.empty()) return out.skip("iteration", row, runs[run].why);
+      out.add("iteration", row, table.number(row, "iter_ms"), runs[run].step_s * 1e3,
               {std::string_view(known->name), first[cluster] == run ? "fitted" : "not fitted"});
     });
   }
@@ -72,28 +65,34 @@ class AcesoRuns final : public TableKind {
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override { return run_of(table, row); }
 
  private:
-  static std::optional<double> predicted_s(StepPredictor& predictor, const MeasuredTable& index, std::size_t row) {
+  /// A run's step, or why it is not covered.
+  struct Run {
+    double step_s = 0;
+    std::string why;
+  };
+
+  static Run predicted(StepPredictor& predictor, const MeasuredTable& index, std::size_t row) {
     MeasuredStep step;
     step.model = gpt_graph({.layers = index.count(row, "layers"),
                             .hidden = index.count(row, "hidden"),
                             .heads = index.count(row, "heads"),
                             .sequence = index.count(row, "seq")});
     training::PlanParams& plan = step.plan;
-    plan.stage_tensor_parallel = numbers(index.text(row, "gpus_per_stage"));
+    for (const double gpus : cell_numbers(index.text(row, "gpus_per_stage"), '|'))
+      plan.stage_tensor_parallel.push_back(static_cast<std::int64_t>(gpus));
     plan.pipeline_parallel = std::ssize(plan.stage_tensor_parallel);
     plan.data_parallel = 1;
     plan.micro_batch = index.count(row, "micro_batch");
     plan.recompute = training::Recompute::full;
-    for (const std::int64_t again : numbers(index.text(row, "ckpt_per_stage")))
+    for (const double again : cell_numbers(index.text(row, "ckpt_per_stage"), '|'))
       plan.stage_recompute_layers.push_back(again != 0 ? 4096 : 0);
     step.gpus = 0;
     for (const std::int64_t gpus : plan.stage_tensor_parallel) step.gpus += gpus;
     step.global_batch = index.count(row, "global_batch");
     step.layers = predictor.balanced_layers(step);
-    std::string why;
-    const auto predicted = predictor.predict(step, why);
-    if (!predicted) return std::nullopt;
-    return predicted->run.times.time_s;
+    Run run;
+    if (const auto step_run = predictor.predict(step, run.why)) run.step_s = step_run->run.times.time_s;
+    return run;
   }
 };
 

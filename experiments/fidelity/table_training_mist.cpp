@@ -4,11 +4,11 @@
 // No dropout; without flash attention, scale, mask and softmax are one kernel. The board runs at a pinned clock of
 // 1,050 MHz (the artifact's README). The one constant, the speed of kernels beside the part's own, is fitted on the
 // first row of each family. Peak memory of each stage is the second metric: nothing of it is fitted.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "experiments/fidelity/table_kind.hpp"
 #include "experiments/fidelity/training_step.hpp"
@@ -19,6 +19,16 @@ namespace mist_table {
 
 constexpr double kClock = 1.05e9;
 constexpr double kKernel = 1.11;
+
+/// Between a device and its host, all devices at once: GB/s there and back (`systems/mist_hw_params.csv`, l4-24gb).
+hw::LinkPart host_link() {
+  hw::LinkPart link;
+  link.bandwidth = 6.1252e9;
+  link.efficiency = 5.7546 / 6.1252;
+  link.reverse_efficiency = 1;
+  link.header_bytes = 0;
+  return link;
+}
 
 /// Sizes by the number in a case's name.
 struct Sizes {
@@ -37,13 +47,6 @@ std::string part_of(const std::string& name, const std::string& key) {
   if (begin == std::string::npos) return {};
   const std::size_t value = begin + key.size() + 2;
   return name.substr(value, name.find('-', value) - value);
-}
-
-std::vector<std::string> split(const std::string& text, char mark) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, mark);) parts.push_back(part);
-  return parts;
 }
 
 TrainedGraph graph_of(const std::string& family, const Sizes& sizes, std::int64_t sequence, bool flash) {
@@ -70,20 +73,17 @@ TrainedGraph graph_of(const std::string& family, const Sizes& sizes, std::int64_
   return graph;
 }
 
-/// "1,2,1,0,0,1,0.0,0.0,0.125,0.0": micro-batch, copies, tensor, ZeRO of weights, gradients and states, offloaded
-/// shares of weights, gradients, states and activations.
-std::string read_strategies(const std::string& text, training::PlanParams& plan) {
-  for (const std::string& stage : split(text, '|')) {
-    const std::vector<std::string> v = split(stage, ',');
-    if (v.size() < 10) return "strategies";
-    plan.micro_batch = std::stoll(v[0]);
-    plan.data_parallel = std::stoll(v[1]);
-    plan.tensor_parallel = std::stoll(v[2]);
-    if (v[3] != "0" || v[4] != "0") return "ZeRO differs by stage";
-    plan.zero = v[5] == "1" ? training::Zero::optimizer : training::Zero::none;
-    if (std::stod(v[6]) > 0 || std::stod(v[7]) > 0 || std::stod(v[9]) > 0) return "offload of other than states";
-    plan.offload_optimizer.push_back(std::stod(v[8]));
-  }
+/// A stage's "1,2,1,0,0,1,0.0,0.0,0.125,0.0": micro-batch, copies, tensor, ZeRO of weights, gradients and states,
+/// offloaded shares of weights, gradients, states and activations; what is not modelled of it is the answer.
+std::string read_strategy(const std::vector<double>& v, training::PlanParams& plan) {
+  if (v.size() != 10) return "a stage's strategy";
+  plan.micro_batch = static_cast<std::int64_t>(v[0]);
+  plan.data_parallel = static_cast<std::int64_t>(v[1]);
+  plan.tensor_parallel = static_cast<std::int64_t>(v[2]);
+  if (v[3] != 0 || v[4] != 0) return "ZeRO differs by stage";
+  plan.zero = v[5] != 0 ? training::Zero::optimizer : training::Zero::none;
+  if (v[6] > 0 || v[7] > 0 || v[9] > 0) return "offload of other than states";
+  plan.offload_optimizer.push_back(v[8]);
   return {};
 }
 
@@ -100,8 +100,7 @@ class MistTables final : public TableKind {
       return out.skip_all("iteration", table, "systems/mist_tuned_configs.csv, which has the plans, is not there");
     const MeasuredTable plans = MeasuredTable::read(table.root(), "systems/mist_tuned_configs.csv");
     const hw::GpuParams gpu = hw::at_clock(l4->part, kClock);
-    MeasuredSystem system{.in_situ = {.kernel = kKernel}};
-    if (const auto* link = parts.find<hw::LinkPart>("pcie3-x16")) system.host_link = link->part;
+    const MeasuredSystem system{.in_situ = {.kernel = kKernel}, .host_link = host_link()};
     StepPredictor predictor(parts, gpu, system);
     std::set<std::string> families;
     out.each_row("iteration", table, [&](std::size_t row) {
@@ -128,8 +127,11 @@ class MistTables final : public TableKind {
   static void add_memory(const MeasuredTable& table, std::size_t row, const StepPredictor::Prediction& predicted,
                          Predictions& out) {
     double measured = 0, most = 0;
-    for (const std::string& stage : split(table.text(row, "stage_peak_alloc").substr(1), ','))
-      measured = std::max(measured, std::stod(stage));
+    std::string stages = table.text(row, "stage_peak_alloc");
+    for (const std::string_view mark : {"[", "]", " MB"})
+      for (std::size_t at = stages.find(mark); at != std::string::npos; at = stages.find(mark))
+        stages.erase(at, mark.size());
+    for (const double stage : cell_numbers(stages, ',')) measured = std::max(measured, stage);
     for (const training::StageMemory& memory : predicted.memory)
       most = std::max(most, static_cast<double>(memory.total()) / (1 << 20));
     out.add("memory", row, measured, most, {});
@@ -145,17 +147,25 @@ class MistTables final : public TableKind {
       if (plans.text(p, "case") != name || plans.text(p, "family") != table.text(row, "model_family") ||
           plans.text(p, "hw") != table.text(row, "gpu"))
         continue;
-      step.model = graph_of(table.text(row, "model_family"), *sizes, std::stoll(part_of(name, "s")),
+      step.model = graph_of(table.text(row, "model_family"), *sizes,
+                            static_cast<std::int64_t>(cell_numbers(part_of(name, "s"), '|').front()),
                             part_of(name, "f") == "True");
-      for (const std::string& layers : split(plans.text(p, "layers_per_stage"), '|'))
-        step.layers.push_back(std::stoll(layers));
-      for (const std::string& again : split(plans.text(p, "ckpt_layers_per_stage"), '|'))
-        step.plan.stage_recompute_layers.push_back(std::stoll(again));
+      for (const double layers : cell_numbers(plans.text(p, "layers_per_stage"), '|'))
+        step.layers.push_back(static_cast<std::int64_t>(layers));
+      for (const double again : cell_numbers(plans.text(p, "ckpt_layers_per_stage"), '|'))
+        step.plan.stage_recompute_layers.push_back(static_cast<std::int64_t>(again));
       step.plan.recompute = training::Recompute::full;
       step.plan.pipeline_parallel = std::ssize(step.layers);
       step.gpus = plans.count(p, "nodes") * plans.count(p, "gpus_per_node");
       step.global_batch = plans.count(p, "global_batch");
-      return read_strategies(plans.text(p, "stage_strategies"), step.plan);
+      const std::string strategies = plans.text(p, "stage_strategies");
+      for (std::size_t begin = 0; begin < strategies.size();) {
+        const std::size_t end = std::min(strategies.find('|', begin), strategies.size());
+        const std::string why = read_strategy(cell_numbers(strategies.substr(begin, end - begin), ','), step.plan);
+        if (!why.empty()) return why;
+        begin = end + 1;
+      }
+      return {};
     }
     return "the plan is not in systems/mist_tuned_configs.csv";
   }

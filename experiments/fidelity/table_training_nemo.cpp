@@ -6,6 +6,7 @@
 // again, fused norms, rotations and activations. Of MLPerf the one constant, the speed of kernels in situ, is fitted on
 // the first row of an H100; of Megatron-Bridge one speed, on every fifth row (rows 1, 6, 11 …).
 // Not covered: models whose layers differ or whose experts are shared out, products in fp4, fine-tuning.
+#include <algorithm>
 #include <map>
 #include <memory>
 

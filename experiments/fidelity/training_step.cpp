@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "experiments/base/experiment.hpp"
+#include "experiments/systems/training/stage_division.hpp"
 #include "hw/cost/cost_model.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::experiments {
 
@@ -89,29 +93,29 @@ StepPredictor::Trained& StepPredictor::trained(const TrainedGraph& graph) {
   return *slot;
 }
 
+std::vector<double> cell_numbers(const std::string& cell, char mark) {
+  std::vector<double> all;
+  for (std::size_t begin = 0; begin <= cell.size();) {
+    const std::size_t end = std::min(cell.find(mark, begin), cell.size());
+    const auto number = sim::parse_quantity(cell.substr(begin, end - begin), sim::Unit::none);
+    if (!number) sim::throw_fault({"training table", ""}, fmt::format("expected numbers, got '{}'", cell));
+    all.push_back(*number);
+    begin = end + 1;
+  }
+  return all;
+}
+
 std::vector<std::int64_t> StepPredictor::balanced_layers(const MeasuredStep& step) {
   std::optional<std::string> obstacle;
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
-  const auto seconds = [&](std::int64_t s, std::int64_t layers) {
-    const training::Plan own = plan.of_stage(s);
-    double sum = 0;
-    for (const auto& chunk : training::stage_costs(model.table->costs(own.share()), machine_, own, s, layers).chunks)
-      sum += chunk.forward_s() + chunk.backward_s();
-    return sum;
-  };
-  // Layer by layer to the stage that is then the shortest of those that could take it.
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(plan.pipeline), 1);
-  for (std::int64_t left = model.table->layers() - plan.pipeline; left > 0; --left) {
-    std::size_t best = 0;
-    double least = 0;
-    for (std::size_t s = 0; s < layers.size(); ++s) {
-      const double then = seconds(static_cast<std::int64_t>(s), layers[s] + 1);
-      if (s == 0 || then < least) best = s, least = then;
-    }
-    ++layers[best];
-  }
-  return layers;
+  for (std::int64_t s = 0; s < plan.pipeline && !obstacle; ++s)
+    obstacle = model.table->obstacle(plan.of_stage(s).share());
+  if (obstacle) return {};
+  const std::int64_t layers = model.table->layers();
+  const auto division =
+      training::divide_stages(*model.table, machine_, plan, layers, layers, training::StageAgain::as_planned);
+  return division ? division->layers : std::vector<std::int64_t>{};
 }
 
 std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredStep& step, std::string& why) {
@@ -131,7 +135,7 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   }
   std::vector<std::int64_t> layers = step.layers;
   for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
-    layers.push_back(count * (s + 1) / plan.pipeline - count * s / plan.pipeline -
+    layers.push_back(training::even_layers(count, plan.pipeline, s) -
                      (s == 0 || s + 1 == plan.pipeline ? edges : 0));
   sim::Faults faults;
   const auto schedule = schedules_.prepare(step.schedule, nullptr, {"training table", ""}, faults);

@@ -45,6 +45,9 @@ struct DecoderRun {
 };
 TrainedGraph decoder_graph(const DecoderRun& run);
 
+/// Numbers in a cell, with `mark` between: "1|2|1". Throws sim::ConfigError for a cell that is none.
+std::vector<double> cell_numbers(const std::string& cell, char mark);
+
 struct MeasuredStep {
   TrainedGraph model;
   training::PlanParams plan;
@@ -78,7 +81,8 @@ class StepPredictor {
     std::vector<training::StageMemory> memory;
   };
   /// Nothing, with `why`, where the plan does not fit the model or the devices.
-  /// Layers of each stage of plans that somebody balanced: so many that the longest stage's passes are shortest.
+  /// Layers of each stage of a plan that somebody balanced, its recomputation given (stage_division.hpp). Empty where
+  /// no division has them all.
   std::vector<std::int64_t> balanced_layers(const MeasuredStep& step);
   std::optional<Prediction> predict(const MeasuredStep& step, std::string& why);
 

@@ -75,7 +75,7 @@ struct DecoderParams {
         sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
         sim::field("wide_loss", &D::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
         sim::field("eager_loss", &D::eager_loss,
-                   "The same, and its kernels each write logits of their own, as in eager PyTorch."),
+                   "Cross entropy in fp32 whose kernels each write logits of their own, as in eager PyTorch."),
         sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout of attention and residuals."),
     };
   }

@@ -22,20 +22,20 @@ namespace {
 
 using namespace models;
 
-enum class Scaling : std::uint8_t { delayed, tensor, row, block };
-constexpr auto enum_names(Scaling) {
-  using enum Scaling;
-  return sim::names<Scaling>({{"delayed", delayed}, {"tensor", tensor}, {"row", row}, {"block", block}});
+enum class Fp8Scaling : std::uint8_t { delayed, tensor, row, block };
+constexpr auto enum_names(Fp8Scaling) {
+  using enum Fp8Scaling;
+  return sim::names<Fp8Scaling>({{"delayed", delayed}, {"tensor", tensor}, {"row", row}, {"block", block}});
 }
-enum class Weights : std::uint8_t { cast, kept };
-constexpr auto enum_names(Weights) {
-  using enum Weights;
-  return sim::names<Weights>({{"cast", cast}, {"kept", kept}});
+enum class Fp8Weights : std::uint8_t { cast, kept };
+constexpr auto enum_names(Fp8Weights) {
+  using enum Fp8Weights;
+  return sim::names<Fp8Weights>({{"cast", cast}, {"kept", kept}});
 }
 
 struct Fp8Params {
-  Scaling scaling = Scaling::delayed;
-  Weights weights = Weights::cast;
+  Fp8Scaling scaling = Fp8Scaling::delayed;
+  Fp8Weights weights = Fp8Weights::cast;
   static constexpr auto fields() {
     using P = Fp8Params;
     return sim::FieldTable{
@@ -66,7 +66,7 @@ class Fp8Caster {
   Fp8Caster(const OpGraph& graph, const Fp8Params& params) : from_(graph), copy_(graph), params_(params) {}
 
   OpGraph run() {
-    if (params_.weights == Weights::kept) keep_weights();
+    if (params_.weights == Fp8Weights::kept) keep_weights();
     for (const OpId id : copy_.from().ops()) visit(id);
     OpGraph done = copy_.finish();
     for (const OpId id : done.ops())
@@ -93,19 +93,19 @@ class Fp8Caster {
     return type == ElementType::fp16 || type == ElementType::bf16 || type == ElementType::fp32;
   }
 
-  /// Whether all that read a tensor are products that cast it; views of it are looked through.
+  /// Whether all that read a tensor are products that cast it; reshapes are looked through.
   bool all_cast(TensorId tensor) const {
     const std::span<const OpId> readers = from_.consumers(tensor);
     return !readers.empty() && std::ranges::all_of(readers, [&](OpId reader) {
       const OpNode& node = from_.op(reader);
-      if (info(node.kind).pattern == Pattern::view) return all_cast(node.outputs.front());
+      if (node.kind == OpKind::reshape) return all_cast(node.outputs.front());
       return has_weights(node) && (node.inputs[0] == tensor || node.inputs[1] == tensor);
     });
   }
 
   /// A gather whose readers all cast what it brings: 8 bits travel. Scales of rows would have to travel too.
   bool gathers_eight(const OpNode& op) const {
-    return op.kind == OpKind::all_gather && params_.scaling != Scaling::row && all_cast(op.outputs.front());
+    return op.kind == OpKind::all_gather && params_.scaling != Fp8Scaling::row && all_cast(op.outputs.front());
   }
 
   void gather_eight(OpId id) {
@@ -156,7 +156,7 @@ class Fp8Caster {
       now = turned(id, reader);
     } else {
       const auto other = casts_.find({id, !rows});
-      const bool one_scale = params_.scaling == Scaling::delayed || params_.scaling == Scaling::tensor;
+      const bool one_scale = params_.scaling == Fp8Scaling::delayed || params_.scaling == Fp8Scaling::tensor;
       now = one_scale && other != casts_.end() ? turned(other->second, reader) : new_cast(id, rows, reader);
     }
     return casts_[{id, rows}] = now;
@@ -190,8 +190,8 @@ class Fp8Caster {
 
   TensorId new_cast(TensorId id, bool rows, const OpNode& reader) {
     // The largest value of a tensor, or of its columns, is known once all rows are read; that of a row with the row.
-    const bool columns = params_.scaling == Scaling::row && !rows;
-    if (params_.scaling == Scaling::tensor || columns) {
+    const bool columns = params_.scaling == Fp8Scaling::row && !rows;
+    if (params_.scaling == Fp8Scaling::tensor || columns) {
       OpNode largest = node_of(OpKind::reduce_max, id, ".amax", reader);
       std::vector<SymExpr> axes;
       const std::size_t rank = copy_.to().tensor(id).shape.size() - (columns ? 1 : 0);

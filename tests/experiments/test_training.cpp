@@ -433,6 +433,7 @@ TEST_CASE("Stages may differ: what runs again, what is offloaded, ranks", "[unit
   const sim::Node half = run(std::string("{") + link + R"(, "plan": {"offload_optimizer": [0, 0.5]}})");
   const double states = number(kept.find("stages")->items()[1], "memory_bytes.optimizer");
   CHECK(number(half.find("stages")->items()[1], "memory_bytes.optimizer") == Approx(states / 2));
+  CHECK(number(half.find("stages")->items()[1], "memory_bytes.offloaded") == Approx(states / 2));
   CHECK(number(half.find("stages")->items()[0], "memory_bytes.optimizer") ==
         number(kept.find("stages")->items()[0], "memory_bytes.optimizer"));
   CHECK(number(half.find("stages")->items()[1], "optimizer_s") == Approx(states / 2 / 31.508e9).epsilon(0.2));

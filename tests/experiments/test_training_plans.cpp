@@ -197,7 +197,22 @@ TEST_CASE("A plan is read as the table prints it", "[unit]") {
   CHECK(plan.sequence_parallel);
   CHECK(plan.recompute == Recompute::by_op);
   CHECK(plan.zero == Zero::weights);
+  CHECK(parse_plan("4c2 4 2 1 yes none none").context_parallel == 2);
+  CHECK(parse_plan("4c2 4 2 1 yes none none").tensor_parallel == 4);
+  // What the words do not say is as the config's plan has it; what they say is not.
+  PlanParams others;
+  others.gradients_fp32 = true;
+  others.async_tensor_parallel = true;
+  others.interleave = 4;
+  others.stage_tensor_parallel = {1, 2};
+  const PlanParams own = parse_plan("2 4 2 1 no none none", others);
+  CHECK(own.gradients_fp32);
+  CHECK_FALSE(own.async_tensor_parallel);  // no sequence parallelism that it could run beside products
+  CHECK(own.interleave == 1);
+  CHECK(own.stage_tensor_parallel.empty());
   CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes none"), Contains("expected seven words"));
+  CHECK_THROWS_WITH(parse_plan("8c 4 2 1 yes none none"),
+                    Contains("expected ranks of context parallelism behind the c"));
   CHECK_THROWS_WITH(parse_plan("0 4 2 1 yes none none"), Contains("expected ranks of tensor parallelism in the plan"));
   CHECK_THROWS_WITH(parse_plan("8 4x 2 1 yes none none"), Contains("expected chunks behind the x"));
   CHECK_THROWS_WITH(parse_plan("8 4 2 1 maybe none none"), Contains("expected yes or no"));
@@ -282,6 +297,40 @@ TEST_CASE("Plans whose stages differ are listed beside the others, and never wor
           best(memory, "alike").find("iteration_s")->as_number() * (1 + 1e-9));
 }
 
+TEST_CASE("What is not searched over is as the config has it, and context parallelism is told", "[unit]") {
+  const sim::Node root = sim::parse_json(R"({"system": "training_plans",
+    "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 8}]},
+    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "heads": 8, "kv_heads": 8,
+              "head_dim": 128, "intermediate": 4096, "vocab": 32000, "tied": false, "loss": true}}},
+    "workload": {"sequence": 4096, "global_batch": 8},
+    "plan": {"sequence_parallel": true, "async_tensor_parallel": true},
+    "plans": {"tensor_parallel": [2], "context_parallel": [2], "pipeline_parallel": [1], "show": 100, "run": 100,
+              "recompute": ["none"], "zero": ["none"]}})",
+                                         "plans.json");
+  const sim::Node found = read_experiment(test_systems(), root)->run({}).summary;
+  double best_shared = 1e9, plain = 0;
+  for (const sim::Node& plan : found.find("training_plans")->items()) {
+    CHECK(plan.find("context_parallel")->as_integer() == 2);
+    if (plan.find("micro_batch")->as_integer() == 1 && plan.find("sequence_parallel")->as_boolean())
+      best_shared = plan.find("iteration_s")->as_number();
+  }
+  // The same plan by itself, with and without gathers beside products: the planner's is the one with.
+  const auto alone = [&](const char* async) {
+    sim::Node one = root;
+    one.set("system", sim::Node::string("training"));
+    one.erase("plans");
+    one.set(
+        "plan", sim::parse_json(std::string(R"({"tensor_parallel": 2, "context_parallel": 2, "sequence_parallel": true,
+      "async_tensor_parallel": )") + async +
+                                    "}",
+                                "plan.json"));
+    return read_experiment(test_systems(), one)->run({}).summary.find("iteration_s")->as_number();
+  };
+  plain = alone("false");
+  CHECK(best_shared == Approx(alone("true")).epsilon(1e-9));
+  CHECK(best_shared < plain);
+}
+
 TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {
   const LaunchedModel model{.global_batch = 64, .sequence = 2048, .layers = 96};
   Plan plan{.tensor = 8, .pipeline = 8, .micro_batch = 1, .chunks = 3, .sequence = true};
@@ -291,6 +340,15 @@ TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {
                                  "--num-layers-per-virtual-pipeline-stage 4",  // 96 / 8 / 3
                                  "--micro-batch-size 1", "--global-batch-size 64", "--seq-length 2048",
                                  "--sequence-parallel", "--recompute-activations"});
+  // Stages that differ: the layout, and the most that a stage runs again.
+  Plan apart{.tensor = 1, .pipeline = 4, .micro_batch = 1};
+  apart.recompute = Recompute::full;
+  apart.stage_recompute_layers = {2, 0, 0, 0};
+  CHECK(megatron_flags(apart, {.global_batch = 8, .sequence = 64, .layers = 32, .stage_layers = {8, 8, 9, 7}}) ==
+        std::vector<std::string>{"--tensor-model-parallel-size 1", "--pipeline-model-parallel-size 4",
+                                 "--pipeline-model-parallel-layout \"Et*8|t*8|t*9|t*7,L\"", "--micro-batch-size 1",
+                                 "--global-batch-size 8", "--seq-length 64", "--recompute-granularity full",
+                                 "--recompute-method block", "--recompute-num-layers 2"});
   Plan sharded{.tensor = 2, .context = 2, .data = 4, .micro_batch = 2};
   sharded.zero = Zero::weights;
   sharded.recompute = Recompute::full;
@@ -302,6 +360,8 @@ TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {
                                  "--activation_checkpoint.mode full"});
   const std::vector<std::string> shared = megatron_flags(sharded, model);
   CHECK(std::find(shared.begin(), shared.end(), "--cp-comm-type p2p") != shared.end());
+  CHECK(std::find(shared.begin(), shared.end(), "--data-parallel-sharding-strategy optim_grads_params") !=
+        shared.end());
   CHECK(std::find(shared.begin(), shared.end(), "--overlap-grad-reduce") != shared.end());
 }
 

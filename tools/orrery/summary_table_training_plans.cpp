@@ -10,6 +10,13 @@ namespace {
 using sim::Node;
 using sim::Unit;
 
+/// Ranks of tensor parallelism, and those of context parallelism behind a c where there are several.
+std::string tensor_ranks(const Node& plan) {
+  const double context = number_at(plan, "context_parallel");
+  return fmt::format("{:.0f}", number_at(plan, "tensor_parallel")) +
+         (context > 1 ? fmt::format("c{:.0f}", context) : "");
+}
+
 std::string plan_row(const Node& plan) {
   const Node* ran = plan.find("iteration_s");
   const std::string bubble =
@@ -19,10 +26,10 @@ std::string plan_row(const Node& plan) {
           ? fmt::format("{:.0f}x{:.0f}", number_at(plan, "pipeline_parallel"), number_at(plan, "interleave"))
           : fmt::format("{:.0f}", number_at(plan, "pipeline_parallel"));
   std::string row =
-      fmt::format("{:>6.0f} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}",
-                  number_at(plan, "tensor_parallel"), stages, number_at(plan, "data_parallel"),
-                  number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-                  plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
+      fmt::format("{:>6} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}", tensor_ranks(plan),
+                  stages, number_at(plan, "data_parallel"), number_at(plan, "micro_batch"),
+                  plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
+                  plan.find("zero")->as_string(),
                   sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
                   number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
   if (!plan.find("stages_alike")->as_boolean())
@@ -34,11 +41,10 @@ std::string plan_row(const Node& plan) {
 /// A plan in the words that `--explain` takes.
 std::string plan_words(const Node& plan) {
   const double chunks = number_at(plan, "interleave");
-  return fmt::format("{:.0f} {:.0f}{} {:.0f} {:.0f} {} {} {}", number_at(plan, "tensor_parallel"),
-                     number_at(plan, "pipeline_parallel"), chunks > 1 ? fmt::format("x{:.0f}", chunks) : "",
-                     number_at(plan, "data_parallel"), number_at(plan, "micro_batch"),
-                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
-                     plan.find("zero")->as_string());
+  return fmt::format("{} {:.0f}{} {:.0f} {:.0f} {} {} {}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
+                     chunks > 1 ? fmt::format("x{:.0f}", chunks) : "", number_at(plan, "data_parallel"),
+                     number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
+                     plan.find("recompute")->as_string(), plan.find("zero")->as_string());
 }
 
 double step_of(const Node& plan) {

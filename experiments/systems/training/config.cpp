@@ -32,31 +32,30 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   config.machine.devices = group.count;
 }
 
-void read_nodes(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
-  config.machine.node_devices = params.node.devices;
-  if (config.machine.devices <= params.node.devices) return;
-  const Node node = section(machine, "node");
-  const std::filesystem::path file = part_file(params.node.nic, place_of(node, "nic"), faults);
-  if (file.empty()) return;
+/// The part of that name or file, where it is one of kind P.
+template <class P>
+std::optional<P> read_named(const std::string& name, const sim::Origin& place, TrainingConfig& config,
+                            sim::Faults& faults) {
+  const std::filesystem::path file = part_file(name, place, faults);
+  if (file.empty()) return std::nullopt;
   config.inputs.push_back(file);
   try {
-    config.machine.nics = NodeNics{hw::read_part<hw::NicPart>(file).part, params.node.nics};
-  } catch (const sim::ConfigError& error) {
-    for (const sim::Fault& fault : error.faults()) faults.add(place_of(node, "nic"), fault.message, fault.hint);
-  }
-}
-
-void read_host_link(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
-  if (params.host_link.empty()) return;
-  const sim::Origin place = place_of(machine, "host_link");
-  const std::filesystem::path file = part_file(params.host_link, place, faults);
-  if (file.empty()) return;
-  config.inputs.push_back(file);
-  try {
-    config.machine.host_link = hw::read_part<hw::LinkPart>(file).part;
+    return hw::read_part<P>(file).part;
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) faults.add(place, fault.message, fault.hint);
   }
+  return std::nullopt;
+}
+
+void read_links(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  config.machine.node_devices = params.node.devices;
+  if (config.machine.devices > params.node.devices)
+    if (const auto nic =
+            read_named<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config, faults))
+      config.machine.nics = NodeNics{*nic, params.node.nics};
+  if (!params.host_link.empty())
+    config.machine.host_link =
+        read_named<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), config, faults);
 }
 
 void read_model(const Node& node, const ModelParams& params, TrainingConfig& config, sim::Faults& faults) {
@@ -94,8 +93,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
   const Node machine = section(root, "machine");
   if (machine.is_object() && faults.empty()) {
     read_devices(machine, params.machine, config, faults);
-    read_nodes(machine, params.machine, config, faults);
-    read_host_link(machine, params.machine, config, faults);
+    read_links(machine, params.machine, config, faults);
     const HostParams& host = params.machine.host;
     config.machine.host = {host.operator_s, host.view_s, host.backward_s};
     const InSituParams& in_situ = params.machine.in_situ;

@@ -27,17 +27,15 @@ void write_stages(const std::filesystem::path& path, const TrainingConfig&, cons
   BufferedFile file(path);
   file.buffer() +=
       "stage,layers,parameters,forward_s,backward_s,busy_s,gradients_s,optimizer_s,weight_bytes,gradient_bytes,"
-      "optimizer_bytes,activation_bytes,working_bytes\n";
+      "optimizer_bytes,activation_bytes,working_bytes,offloaded_bytes\n";
   file.line_done();
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
     const StageCosts& stage = result.costs.stages[s];
-    double forward = 0, backward = 0;
-    for (const ChunkCosts& chunk : stage.chunks) forward += chunk.forward_s(), backward += chunk.backward_s();
     const StageMemory& memory = result.memory[s];
-    append(file.buffer(), "{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{},{},{},{}\n", s, result.layers[s],
-           stage.parameters, forward, backward, result.run.busy_s[s], stage.gradients_s,
+    append(file.buffer(), "{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{},{},{},{},{}\n", s, result.layers[s],
+           stage.parameters, stage.forward_s(), stage.backward_s(), result.run.busy_s[s], stage.gradients_s,
            stage.optimizer_s + stage.gathers_s, memory.weights, memory.gradients, memory.optimizer, memory.activations,
-           memory.working);
+           memory.working, stage.offloaded_bytes);
     file.line_done();
   }
   file.close();

@@ -245,10 +245,8 @@ StepTimes closed_form(const Plan& plan, double activation_s, std::span<const Sta
       forward[s] = forward[s - 1];
       whole[s] = whole[s - 1];
     } else {
-      for (const ChunkCosts& chunk : stages_at[s]->chunks) {
-        forward[s] += chunk.forward_s();
-        whole[s] += chunk.forward_s() + chunk.backward_s();
-      }
+      forward[s] = stages_at[s]->forward_s();
+      whole[s] = forward[s] + stages_at[s]->backward_s();
     }
     after += whole[s];
   }

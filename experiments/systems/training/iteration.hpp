@@ -54,6 +54,9 @@ struct StageCosts {
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
   std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
+  /// A micro-batch through all chunks; backward with what runs again.
+  double forward_s() const;
+  double backward_s() const;
 };
 
 /// Joules that a rank of the stage spends on a step beside what its device draws anyway: kernels, and what it sends but

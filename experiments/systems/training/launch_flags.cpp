@@ -2,7 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace orrery::experiments::training {
+namespace {
+
+/// Megatron-LM's words for layers by stage: an embedding, so many transformer layers a stage, a loss.
+std::string layout(const std::vector<std::int64_t>& layers) {
+  std::string text = "E";
+  for (const std::int64_t count : layers) text += fmt::format("{}t*{}", text.size() > 1 ? "|" : "", count);
+  return fmt::format("--pipeline-model-parallel-layout \"{},L\"", text);
+}
+
+/// Of a chunk, the most that any stage runs again.
+std::int64_t repeated_layers(const Plan& plan, const LaunchedModel& model) {
+  std::int64_t most = 0;
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const std::int64_t own = model.stage_layers.empty() ? even_layers(model.layers, plan.pipeline, s)
+                                                        : model.stage_layers[static_cast<std::size_t>(s)];
+    most = std::max(most, plan.again(s, own));
+  }
+  return (most + plan.chunks - 1) / plan.chunks;
+}
+
+}  // namespace
 
 std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& model) {
   std::vector<std::string> flags{fmt::format("--tensor-model-parallel-size {}", plan.tensor),
@@ -14,6 +37,7 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
                                                                           : "a2a";
     flags.push_back(fmt::format("--cp-comm-type {}", exchange));
   }
+  if (!model.stage_layers.empty()) flags.push_back(layout(model.stage_layers));
   if (plan.chunks > 1)
     flags.push_back(fmt::format("--num-layers-per-virtual-pipeline-stage {}",
                                 std::max<std::int64_t>(1, model.layers / plan.pipeline / plan.chunks)));
@@ -22,28 +46,25 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
   flags.push_back(fmt::format("--seq-length {}", model.sequence));
   if (plan.sequence) flags.emplace_back("--sequence-parallel");
   if (plan.async_tensor) flags.emplace_back("--tp-comm-overlap");
-  if (plan.zero == Zero::optimizer) flags.emplace_back("--use-distributed-optimizer");
-  if (plan.zero == Zero::weights) {
+  if (plan.zero != Zero::none) flags.emplace_back("--use-distributed-optimizer");
+  if (plan.zero >= Zero::gradients) {
     flags.emplace_back("--use-megatron-fsdp");
-    flags.emplace_back("--data-parallel-sharding-strategy optim_grads_params");
-  }
-  if (plan.zero == Zero::gradients) {
-    flags.emplace_back("--use-megatron-fsdp");
-    flags.emplace_back("--data-parallel-sharding-strategy optim_grads");
+    flags.emplace_back(plan.zero == Zero::weights ? "--data-parallel-sharding-strategy optim_grads_params"
+                                                  : "--data-parallel-sharding-strategy optim_grads");
+    flags.emplace_back("--ckpt-format fsdp_dtensor");
   }
   if (plan.overlap_gradients && plan.copies() > 1) flags.emplace_back("--overlap-grad-reduce");
   if (plan.recompute == Recompute::selective) flags.emplace_back("--recompute-activations");
   if (plan.recompute == Recompute::full) {
     flags.emplace_back("--recompute-granularity full");
     flags.emplace_back("--recompute-method block");
-    flags.push_back(fmt::format("--recompute-num-layers {}",
-                                plan.recompute_layers.value_or(model.layers / plan.pipeline / plan.chunks)));
+    flags.push_back(fmt::format("--recompute-num-layers {}", repeated_layers(plan, model)));
   }
   return flags;
 }
 
 std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel& model) {
-  const bool shards = plan.zero == Zero::weights;
+  const bool shards = plan.zero >= Zero::gradients;
   std::vector<std::string> flags{fmt::format("--training.local_batch_size {}",
                                              plan.pipeline > 1 ? model.global_batch / plan.data : plan.micro_batch),
                                  fmt::format("--training.global_batch_size {}", model.global_batch),
@@ -53,6 +74,7 @@ std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel&
                                  fmt::format("--parallelism.tensor_parallel_degree {}", plan.tensor),
                                  fmt::format("--parallelism.context_parallel_degree {}", plan.context),
                                  fmt::format("--parallelism.pipeline_parallel_degree {}", plan.pipeline)};
+  if (plan.zero == Zero::gradients) flags.emplace_back("--parallelism.fsdp_reshard_after_forward never");
   if (plan.async_tensor) flags.emplace_back("--parallelism.enable_async_tensor_parallel");
   if (plan.pipeline > 1) {
     flags.push_back(

@@ -52,7 +52,10 @@ double exposed_beside(double collective_s, double product_s, std::int64_t ranks)
 namespace {
 
 bool is_product(const OpGraph& graph, OpId id) {
-  return graph.op(id).kind == OpKind::matmul || graph.op(id).kind == OpKind::fused;
+  const models::OpNode& op = graph.op(id);
+  if (op.kind != OpKind::fused) return op.kind == OpKind::matmul;
+  const OpGraph& region = *op.regions.front();
+  return std::ranges::any_of(region.ops(), [&](OpId inner) { return region.op(inner).kind == OpKind::matmul; });
 }
 
 /// Products that read a tensor, its casts or views of it.

@@ -149,6 +149,11 @@ struct Plan {
   LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, balanced, exchange}; }
 };
 
+/// Layers of stage `s` where they are divided evenly.
+constexpr std::int64_t even_layers(std::int64_t layers, std::int64_t stages, std::int64_t s) {
+  return layers * (s + 1) / stages - layers * s / stages;
+}
+
 /// The plan of `params` on so many devices; `why` says what does not divide, and the plan is then not to be used.
 Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t global_batch,
                std::optional<std::string>& why);

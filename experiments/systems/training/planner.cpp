@@ -72,7 +72,9 @@ class PlanSearch {
           ++result_.left_out["ranks do not divide the devices"];
           continue;
         }
-        const Plan shared{.tensor = tensor, .context = context, .exchange = config_.params.plan.context_exchange};
+        Plan shared = as_configured();
+        shared.tensor = tensor;
+        shared.context = context;
         if (table_.obstacle(shared.share())) {
           ++result_.left_out["ranks of tensor or context parallelism do not divide the model"];
           continue;
@@ -87,6 +89,20 @@ class PlanSearch {
     }
   }
 
+  /// What is not searched over, as the config's plan has it.
+  Plan as_configured() const {
+    const PlanParams& p = config_.params.plan;
+    return {.balanced = p.context_balanced,
+            .overlap_gradients = p.overlap_gradients,
+            .gradients_fp32 = p.gradients_fp32,
+            .exchange = p.context_exchange};
+  }
+
+  void share_tokens(Plan& plan, bool sequence) const {
+    plan.sequence = sequence;
+    plan.async_tensor = sequence && config_.params.plan.async_tensor_parallel;
+  }
+
   void copies(Plan plan, std::int64_t pipeline) {
     plan.pipeline = pipeline;
     plan.data = devices_ / plan.tensor / plan.context / pipeline;
@@ -95,8 +111,6 @@ class PlanSearch {
       ++result_.left_out["copies do not divide the batch"];
       return;
     }
-    plan.overlap_gradients = config_.params.plan.overlap_gradients;
-    plan.gradients_fp32 = config_.params.plan.gradients_fp32;
     for (const std::int64_t micro : chosen(divisors(batch / plan.data), params_.micro_batch)) {
       if (params_.micro_batch.empty() && micro > kMostMicroBatch) break;
       plan.micro_batch = micro;
@@ -107,7 +121,7 @@ class PlanSearch {
         if (chunks > 1 && (pipeline == 1 || plan.micro_batches % pipeline != 0)) continue;
         plan.chunks = chunks;
         choices(plan);
-        if (params_.stages == PlanStages::apart && pipeline > 1 && chunks == 1) apart(plan);
+        if (tries_apart() && pipeline > 1 && chunks == 1) apart(plan);
       }
     }
   }
@@ -116,7 +130,7 @@ class PlanSearch {
     using enum Recompute;
     for (const bool sequence : {false, true}) {
       if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
-      plan.sequence = sequence;
+      share_tokens(plan, sequence);
       for (const Recompute recompute : chosen_kinds(params_.recompute, {none, selective, full})) {
         plan.recompute = recompute;
         for (const Zero zero :
@@ -129,22 +143,31 @@ class PlanSearch {
     }
   }
 
+  /// Stages that differ run layers again where they must: not where that is ruled out.
+  bool tries_apart() const {
+    const auto& asked = params_.recompute;
+    return params_.stages == PlanStages::apart &&
+           (asked.empty() || std::find(asked.begin(), asked.end(), Recompute::full) != asked.end());
+  }
+
   /// Stages that differ in layers and in what runs again.
   void apart(Plan plan) {
     for (const bool sequence : {false, true}) {
       if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
-      plan.sequence = sequence;
+      share_tokens(plan, sequence);
       for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
         if (plan.copies() == 1 && zero != Zero::none) continue;
         plan.zero = zero;
         const auto division = divide_stages(table_, config_.machine, plan, table_.layers());
         if (!division) {
-          ++result_.left_out["more memory than a device has"];
+          ++result_.left_out["no division among stages fits"];
           continue;
         }
         Plan own = plan;
-        own.recompute = Recompute::full;
-        own.stage_recompute_layers = division->again;
+        if (std::ranges::any_of(division->again, [](std::int64_t layers) { return layers > 0; })) {
+          own.recompute = Recompute::full;
+          own.stage_recompute_layers = division->again;
+        }
         keep(score_stages(table_, config_.machine, own, division->layers));
       }
     }
@@ -243,7 +266,7 @@ class PlanSearch {
   void explain() {
     ExplainedPlan asked;
     std::optional<std::string> why;
-    const PlanParams params = parse_plan(params_.explain);
+    const PlanParams params = parse_plan(params_.explain, config_.params.plan);
     asked.plan.plan = make_plan(params, config_.machine.devices, config_.params.workload.global_batch, why);
     const Plan& plan = asked.plan.plan;
     if (!why) why = table_.obstacle(plan.share());
@@ -272,7 +295,7 @@ class PlanSearch {
     const Plan& plan = scored.plan;
     std::vector<std::int64_t> layers = scored.layers;
     for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
-      layers.push_back(table_.layers() * (s + 1) / plan.pipeline - table_.layers() * s / plan.pipeline);
+      layers.push_back(even_layers(table_.layers(), plan.pipeline, s));
     return step_costs(table_, config_.machine, plan, layers);
   }
 
@@ -301,7 +324,7 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
   kinds.reserve(4);
   std::vector<std::uint8_t> kind_of(static_cast<std::size_t>(plan.pipeline));
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const std::int64_t count = layers * (s + 1) / plan.pipeline - layers * s / plan.pipeline;
+    const std::int64_t count = even_layers(layers, plan.pipeline, s);
     const bool first = s == 0, last = s == plan.pipeline - 1;
     std::size_t k = 0;
     while (k < kinds.size() && !(kinds[k].layers == count && kinds[k].first == first && kinds[k].last == last)) ++k;
@@ -351,7 +374,7 @@ ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const 
   return scored;
 }
 
-PlanParams parse_plan(const std::string& text) {
+PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   const auto fail = [&](const char* what) {
     throw std::invalid_argument(fmt::format("expected {} in the plan '{}'", what, text));
   };
@@ -366,15 +389,21 @@ PlanParams parse_plan(const std::string& text) {
     if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > (1 << 20)) fail(what);
     return value;
   };
-  PlanParams params;
-  params.tensor_parallel = number(tensor, "ranks of tensor parallelism");
+  PlanParams params = others;
+  params.stage_tensor_parallel.clear();
+  params.stage_recompute_layers.clear();
+  const std::size_t shared = tensor.find('c');
+  params.tensor_parallel = number(tensor.substr(0, shared), "ranks of tensor parallelism");
+  params.context_parallel =
+      shared == std::string::npos ? 1 : number(tensor.substr(shared + 1), "ranks of context parallelism behind the c");
   const std::size_t chunks = stages.find('x');
   params.pipeline_parallel = number(stages.substr(0, chunks), "stages, and chunks behind an x,");
-  if (chunks != std::string::npos) params.interleave = number(stages.substr(chunks + 1), "chunks behind the x");
+  params.interleave = chunks == std::string::npos ? 1 : number(stages.substr(chunks + 1), "chunks behind the x");
   params.data_parallel = number(copies, "copies");
   params.micro_batch = number(micro, "sequences of a micro-batch");
   if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
   params.sequence_parallel = sequence == "yes";
+  params.async_tensor_parallel = params.sequence_parallel && others.async_tensor_parallel;
   const auto again = sim::value_named<Recompute>(recompute);
   if (!again) fail("none, selective, by_op or full for what runs again");
   params.recompute = *again;

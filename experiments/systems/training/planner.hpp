@@ -106,9 +106,10 @@ struct PlannerResult {
   std::optional<ExplainedPlan> explained;
 };
 
-/// A plan as the table has it: tensor, stages (and chunks: 8x3), copies, micro-batch, sequence parallelism, what runs
-/// again, ZeRO. Throws std::invalid_argument with what was expected.
-PlanParams parse_plan(const std::string& text);
+/// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies, micro-batch, sequence
+/// parallelism, what runs again, ZeRO; everything else is as `others` have it. Throws std::invalid_argument with what
+/// was expected.
+PlanParams parse_plan(const std::string& text, const PlanParams& others = {});
 
 /// Closed form of one plan: its time, and the memory of its fullest stage.
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);

@@ -31,7 +31,7 @@ struct PlanSource {
   std::int64_t layers = 0;  ///< of the model
   std::int64_t stage_layers(std::int64_t s) const {
     if (!plan.layers.empty()) return plan.layers[static_cast<std::size_t>(s)];
-    return layers * (s + 1) / plan.plan.pipeline - layers * s / plan.plan.pipeline;
+    return even_layers(layers, plan.plan.pipeline, s);
   }
   /// A number of each stage, with strokes between.
   template <class Of>
@@ -39,6 +39,12 @@ struct PlanSource {
     std::vector<std::int64_t> all;
     for (std::int64_t s = 0; s < plan.plan.pipeline; ++s) all.push_back(of(s));
     return fmt::format("{}", fmt::join(all, "|"));
+  }
+  std::string layers_text() const {
+    return by_stage([&](std::int64_t s) { return stage_layers(s); });
+  }
+  std::string again_text() const {
+    return by_stage([&](std::int64_t s) { return plan.plan.again(s, stage_layers(s)); });
   }
   double tokens_per_s() const {
     const WorkloadParams& w = config.params.workload;
@@ -49,10 +55,10 @@ struct PlanSource {
 const FigureTable<PlanSource>& plan_table() {
   using S = PlanSource;
   static const FigureTable<S> table{
-      {"{tensor_parallel,pipeline_parallel,data_parallel,micro_batch,interleave}", "count", "Of the plan.",
-       [](const S& s) { return s.plan.plan.tensor; }, [](const S& s) { return s.plan.plan.pipeline; },
-       [](const S& s) { return s.plan.plan.data; }, [](const S& s) { return s.plan.plan.micro_batch; },
-       [](const S& s) { return s.plan.plan.chunks; }},
+      {"{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batch,interleave}", "count",
+       "Of the plan.", [](const S& s) { return s.plan.plan.tensor; }, [](const S& s) { return s.plan.plan.context; },
+       [](const S& s) { return s.plan.plan.pipeline; }, [](const S& s) { return s.plan.plan.data; },
+       [](const S& s) { return s.plan.plan.micro_batch; }, [](const S& s) { return s.plan.plan.chunks; }},
       {"sequence_parallel", "", "Whether tokens are divided between the products of a layer.",
        [](const S& s) { return Node::boolean(s.plan.plan.sequence); }},
       {"{recompute,zero}", "", "Of the plan.",
@@ -60,10 +66,7 @@ const FigureTable<PlanSource>& plan_table() {
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
       {"{stage_layers,stage_recompute_layers}", "layers",
        "Of each stage, with strokes between (13|11): all, and those of which something runs again.",
-       [](const S& s) { return s.by_stage([&](std::int64_t stage) { return s.stage_layers(stage); }); },
-       [](const S& s) {
-         return s.by_stage([&](std::int64_t stage) { return s.plan.plan.again(stage, s.stage_layers(stage)); });
-       }},
+       [](const S& s) { return s.layers_text(); }, [](const S& s) { return s.again_text(); }},
       {"stages_alike", "", "Whether layers are divided evenly and stages do alike.",
        [](const S& s) { return Node::boolean(s.plan.layers.empty()); }},
       {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
@@ -134,9 +137,9 @@ Node explained(const ResultSource& of, const ExplainedPlan& asked) {
 FigureValue flags(const ResultSource& source, std::vector<std::string> (*of)(const Plan&, const LaunchedModel&)) {
   if (source.result.best.empty()) return std::nullopt;
   const WorkloadParams& w = source.config.params.workload;
+  const ScoredPlan& best = source.result.best.front();
   std::string line;
-  for (const std::string& flag :
-       of(source.result.best.front().plan, {w.global_batch, w.sequence, source.result.layers}))
+  for (const std::string& flag : of(best.plan, {w.global_batch, w.sequence, source.result.layers, best.layers}))
     line += (line.empty() ? "" : " ") + flag;
   return line;
 }
@@ -232,17 +235,19 @@ class TrainingPlansExperiment final : public ConfigExperiment {
   }
 
  private:
-  static void write_plans(const std::filesystem::path& path, const PlannerResult& result) {
+  void write_plans(const std::filesystem::path& path, const PlannerResult& result) const {
     BufferedFile file(path);
     file.buffer() +=
-        "tensor_parallel,pipeline_parallel,data_parallel,micro_batch,interleave,sequence_parallel,recompute,zero,"
-        "closed_form_s,iteration_s,memory_bytes\n";
+        "tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batch,interleave,sequence_parallel,"
+        "recompute,zero,stage_layers,stage_recompute_layers,devices,closed_form_s,iteration_s,energy_j,memory_bytes\n";
     file.line_done();
     for (const ScoredPlan& scored : result.best) {
       const Plan& p = scored.plan;
-      append(file.buffer(), "{},{},{},{},{},{},{},{},{:.9g},{:.9g},{}\n", p.tensor, p.pipeline, p.data, p.micro_batch,
-             p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute), sim::to_string(p.zero), scored.closed_s,
-             scored.time_s, scored.memory_bytes);
+      const PlanSource source{config_, scored, result.layers};
+      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor, p.context,
+             p.pipeline, p.data, p.micro_batch, p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute),
+             sim::to_string(p.zero), source.layers_text(), source.again_text(), scored.devices, scored.closed_s,
+             scored.time_s, scored.energy_j, scored.memory_bytes);
       file.line_done();
     }
     file.close();

@@ -17,9 +17,7 @@ struct Option {
 };
 
 double passes_s(const StageCosts& stage) {
-  double sum = 0;
-  for (const ChunkCosts& chunk : stage.chunks) sum += chunk.forward_s() + chunk.backward_s();
-  return sum;
+  return stage.forward_s() + stage.backward_s();
 }
 
 /// Stage `s` with so many layers and as few of them run again as fit; nothing where it never fits.
@@ -47,6 +45,13 @@ std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, 
     (fits(middle) ? most : least) = middle;
   }
   return Option{layers, most, passes_s(stage_of(most))};
+}
+
+/// Stage `s` with so many layers, of which so many run again as the plan says.
+std::optional<Option> planned(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
+                              std::int64_t layers) {
+  const Plan own = plan.of_stage(s);
+  return Option{layers, own.again(s, layers), passes_s(stage_costs(table.costs(own.share()), machine, own, s, layers))};
 }
 
 /// The shortest sum of stage times with all layers placed and no stage longer than `limit`; kNever where none is.
@@ -109,13 +114,14 @@ std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s
 }
 
 std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
-                                           std::int64_t layers, std::int64_t reach) {
+                                           std::int64_t layers, std::int64_t reach, StageAgain again) {
   std::vector<std::vector<Option>> options(static_cast<std::size_t>(plan.pipeline));
   std::vector<double> limits;
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const std::int64_t even = layers * (s + 1) / plan.pipeline - layers * s / plan.pipeline;
+    const std::int64_t even = even_layers(layers, plan.pipeline, s);
     for (std::int64_t count = std::max<std::int64_t>(1, even - reach); count <= std::min(layers, even + reach); ++count)
-      if (const auto option = fitting(table, machine, plan, s, count)) {
+      if (const auto option = again == StageAgain::as_planned ? planned(table, machine, plan, s, count)
+                                                              : fitting(table, machine, plan, s, count)) {
         options[static_cast<std::size_t>(s)].push_back(*option);
         limits.push_back(option->time_s);
       }

@@ -10,6 +10,9 @@
 
 namespace orrery::experiments::training {
 
+/// How many of a stage's layers run again: the fewest with which it fits its device, or as the plan has it.
+enum class StageAgain : std::uint8_t { fewest_that_fit, as_planned };
+
 /// Stages that differ.
 struct StageDivision {
   std::vector<std::int64_t> layers, again;  ///< by stage
@@ -20,9 +23,9 @@ struct StageDivision {
 std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s);
 
 /// The best division of `layers` for a plan without chunks: every stage has `reach` layers more or fewer than its even
-/// share at the most, and the fewest layers that run again with which it fits its device. Nothing where none fits.
-/// Work grows as stages^2 x layers x reach.
+/// share at the most. Nothing where no division fits. Work grows as stages^2 x layers x reach.
 std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
-                                           std::int64_t layers, std::int64_t reach = 3);
+                                           std::int64_t layers, std::int64_t reach = 3,
+                                           StageAgain again = StageAgain::fewest_that_fit);
 
 }  // namespace orrery::experiments::training

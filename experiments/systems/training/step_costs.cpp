@@ -125,6 +125,18 @@ double ChunkCosts::recompute_s() const {
   return std::max(0.0, again.length_s() - again.collective_s);
 }
 
+double StageCosts::forward_s() const {
+  double sum = 0;
+  for (const ChunkCosts& chunk : chunks) sum += chunk.forward_s();
+  return sum;
+}
+
+double StageCosts::backward_s() const {
+  double sum = 0;
+  for (const ChunkCosts& chunk : chunks) sum += chunk.backward_s();
+  return sum;
+}
+
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers) {
   StageCosts stage;

@@ -23,11 +23,6 @@ struct StageSource {
   std::size_t stage;
   const StageCosts& costs() const { return of.result.costs.stages[stage]; }
   const StageMemory& memory() const { return of.result.memory[stage]; }
-  double sum(double (ChunkCosts::*seconds)() const) const {
-    double all = 0;
-    for (const ChunkCosts& chunk : costs().chunks) all += (chunk.*seconds)();
-    return all;
-  }
 };
 
 FigureValue bytes(std::int64_t value) {
@@ -39,19 +34,19 @@ const FigureTable<StageSource>& stage_table() {
   static const FigureTable<S> table{
       {"layers", "layers", "Of this stage.", [](const S& s) { return s.of.result.layers[s.stage]; }},
       {"{forward_s,backward_s}", "s", "Of a micro-batch through all its chunks; backward with what runs again.",
-       [](const S& s) { return s.sum(&ChunkCosts::forward_s); },
-       [](const S& s) { return s.sum(&ChunkCosts::backward_s); }},
+       [](const S& s) { return s.costs().forward_s(); }, [](const S& s) { return s.costs().backward_s(); }},
       {"{busy_s,gradients_s,optimizer_s}", "s",
        "In passes; summing gradients over the copies, were it alone; the optimizer's step.",
        [](const S& s) { return s.of.result.run.busy_s[s.stage]; }, [](const S& s) { return s.costs().gradients_s; },
        [](const S& s) { return s.costs().optimizer_s + s.costs().gathers_s; }},
       {"parameters", "count", "That a rank of it holds.", [](const S& s) { return s.costs().parameters; }},
-      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working}", "B",
+      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,offloaded}", "B",
        "Of a rank at its fullest: all; weights; gradients; optimizer states; activations kept between passes; of the "
-       "pass that needs most beside them.",
+       "pass that needs most beside them; optimizer states in the host's memory, which are not of `peak`.",
        [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
-       [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); }}};
+       [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
+       [](const S& s) { return bytes(s.costs().offloaded_bytes); }}};
   return table;
 }
 
@@ -64,7 +59,8 @@ const FigureTable<Source>& step_table() {
       {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
        "Of the busiest stage; they add up to iteration_s: kernels (or the host, where they wait for it); forward "
        "passes "
-       "run again; collectives of tensor parallelism; waiting for other stages; gradients' sums that nothing hides; "
+       "run again; collectives of tensor and context parallelism; waiting for other stages; gradients' sums that "
+       "nothing hides; "
        "the "
        "optimizer's step.",
        [](const S& s) { return s.times().compute_s; }, [](const S& s) { return s.times().recompute_s; },
@@ -82,9 +78,10 @@ const FigureTable<Source>& step_table() {
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
       {"model_flops", "", "FLOPs of a step, nothing run again.", [](const S& s) { return s.result.model_flops; }},
-      {"plan.{tensor_parallel,pipeline_parallel,data_parallel,micro_batches}", "count", "As run.",
-       [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.pipeline; },
-       [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.micro_batches; }},
+      {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batches}", "count", "As run.",
+       [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.context; },
+       [](const S& s) { return s.result.plan.pipeline; }, [](const S& s) { return s.result.plan.data; },
+       [](const S& s) { return s.result.plan.micro_batches; }},
       {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
        [](const S& s) {
          std::int64_t most = 0;
