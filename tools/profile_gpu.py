@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Measures a GPU with PyTorch and writes the tables that `orrery calibrate`, `orrery fidelity` and the `profile` cost
-model read: matrix products, prefill and decode attention, passes over memory, collectives.
+model read: matrix products, attention of prompts, of decodes and backwards, passes over memory, training steps,
+collectives.
 
     python3 profile_gpu.py --name my_gpu --out measured            # everything
     python3 profile_gpu.py --name my_gpu --out measured --tables gemm,attention --cold
     python3 profile_gpu.py --list                                  # what would be measured; needs no GPU
     torchrun --nproc-per-node 8 profile_gpu.py --name my_gpu --out measured --tables collectives
 
-A time is the median of `--repeats` timings by CUDA events, each over enough calls to last 0.2 ms or more, after a
-warm-up. Without `--cold` a call finds its operands in the L2 if they fit (as in serving frameworks' own benchmarks);
-with it a buffer larger than the cache is overwritten before every call. The first lines of a file say on what and with
-which versions it was measured. Next: give a catalog entry `"tables": {"my_gpu": "kernel"}` and run
+A time is the median of `--repeats` timings by CUDA events, after a warm-up. Without `--cold` each is of a captured graph
+with calls for about 1 ms, and a call finds its operands in the L2 if they fit (as in serving frameworks' own
+benchmarks); with it a buffer larger than the cache is overwritten before every call, which is launched meanwhile. The first lines of a file say on what and with
+which versions it was measured. Next: give a catalog entry `"tables": {"my_gpu": "pytorch"}` and run
 `orrery calibrate my-gpu --data measured --holdout shapes`.
 """
 
@@ -22,9 +23,9 @@ import pathlib
 import statistics
 import sys
 
-TABLES = ("gemm", "attention", "stream", "collectives")
+TABLES = ("gemm", "grouped", "attention", "stream", "training", "collectives")
 FLUSH_BYTES = 512 << 20  # larger than any L2 there is
-LEAST_TIMED_S = 2e-4  # a timing shorter than this is all clock resolution
+LEAST_TIMED_S = 1e-3  # of calls in a graph: what launching it takes is then below one in a hundred
 
 # Hidden sizes of models from 1 to 70 billion parameters and the products of their layers, (n, k).
 PRODUCTS = tuple(
@@ -37,6 +38,12 @@ PRODUCTS = tuple(
     )
 )
 PRODUCT_ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192)
+FP8_LEAST_ROWS = 16  # kernels with scales want multiples of 16
+# Products of experts, (experts, n, k): those of Qwen3-30B-A3B, DeepSeek-V3 on eight ranks, Mixtral 8x7B.
+EXPERT_PRODUCTS = (
+    (128, 1536, 2048), (128, 2048, 768), (32, 4096, 7168), (32, 7168, 2048), (8, 28672, 4096), (8, 4096, 14336),
+)  # fmt: skip
+EXPERT_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 HEADS = ((32, 32, 128), (32, 8, 128), (8, 1, 128), (16, 16, 64), (40, 8, 128), (64, 8, 128))
 PREFILLS = tuple((b, t) for b in (1, 2, 4, 8, 16) for t in (64, 256, 512, 1024, 2048, 4096, 8192) if b * t <= 32768)
 DECODES = tuple((b, c) for b in (1, 2, 4, 8, 16, 32, 64, 128) for c in (64, 256, 1024, 4096, 16384) if b * c <= 1 << 20)
@@ -50,6 +57,16 @@ MESSAGE_ELEMENTS = tuple(1 << p for p in range(8, 29, 2))
 def gemm_cases():
     """Products (m, n, k) to be measured."""
     return [(m, n, k) for n, k in PRODUCTS for m in PRODUCT_ROWS]
+
+
+def fp8_cases():
+    """Products (m, n, k) of operands in 8 bits."""
+    return [(m, n, k) for m, n, k in gemm_cases() if m % FP8_LEAST_ROWS == 0]
+
+
+def grouped_cases():
+    """Products of experts (experts, rows of each, n, k)."""
+    return [(e, rows, n, k) for e, n, k in EXPERT_PRODUCTS for rows in EXPERT_ROWS]
 
 
 def context_cases():
@@ -70,39 +87,48 @@ def stream_cases():
 def stream_bytes(op, tokens, width, element=2):
     """Bytes that a pass reads and writes at least: what the simulator counts for the same kernel."""
     tensor = tokens * width * element
-    return {"residual": 3, "activation": 3}.get(op, 2) * tensor
+    return {"residual": 3, "activation": 3, "rope": 3}.get(op, 2) * tensor
 
 
 class Timer:
-    """Times a call on the device, with or without its operands in the cache."""
+    """Times a call on the device: what its kernels take, not what launching them does.
+
+    Calls are captured as a graph that is replayed, since a small kernel is over before the host has launched the next.
+    Everything runs in one stream of its own: gradients run in the stream of what they belong to.
+    """
 
     def __init__(self, torch, repeats, cold):
         self.torch, self.repeats, self.cold = torch, repeats, cold
         self.flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda") if cold else None
+        self.stream = torch.cuda.Stream()
 
-    def _span(self, call, count):
-        """Seconds a call of `count` calls in a row."""
+    def _span(self, call):
+        """Seconds of a call."""
         cuda = self.torch.cuda
         begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
         begin.record()
-        for _ in range(count):
-            call()
+        call()
         end.record()
         cuda.synchronize()
-        return begin.elapsed_time(end) * 1e-3 / count
+        return begin.elapsed_time(end) * 1e-3
 
     def seconds(self, call):
         """Median time of a call, s."""
-        self._span(call, 3)
-        if self.cold:
+        for _ in range(3):
+            once = self._span(call)
+        if self.cold:  # launched while the buffer is written
             spans = []
             for _ in range(self.repeats):
                 self.flush.zero_()
-                spans.append(self._span(call, 1))
+                spans.append(self._span(call))
             return statistics.median(spans)
-        once = self._span(call, 1)
         count = max(1, min(1000, int(LEAST_TIMED_S / max(once, 1e-7)) + 1))
-        return statistics.median(self._span(call, count) for _ in range(self.repeats))
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph, stream=self.stream):
+            for _ in range(count):
+                call()
+        graph.replay()
+        return statistics.median(self._span(graph.replay) for _ in range(self.repeats)) / count
 
 
 class Table:
@@ -130,10 +156,14 @@ def measured(cases, make, timer, torch, log):
         if i % 100 == 0:
             log(f"  {i} of {len(cases)}")
         try:
-            yield case, timer.seconds(make(*case)) * 1e6
+            with torch.cuda.stream(timer.stream):
+                us = timer.seconds(make(*case)) * 1e6
+            yield case, us
         except torch.cuda.OutOfMemoryError:
             log(f"  {case}: does not fit the memory, left out")
             torch.cuda.empty_cache()
+        except RuntimeError as fault:  # a kernel that this device or version does not have: the others stand
+            log(f"  {case}: {str(fault).splitlines()[0]}")
 
 
 def profile_gemm(torch, timer, out, name, notes, log):
@@ -142,13 +172,56 @@ def profile_gemm(torch, timer, out, name, notes, log):
         b = torch.randn(n, k, dtype=torch.bfloat16, device="cuda")
         return lambda: torch.nn.functional.linear(a, b)
 
+    def scaled(rows):
+        """A product of e4m3 operands with a scale a tensor, or a scale a row of each."""
+
+        def make(m, n, k):
+            narrow = lambda r: torch.randn(r, k, dtype=torch.bfloat16, device="cuda").to(torch.float8_e4m3fn)
+            a, b = narrow(m), narrow(n).t()
+            scale = lambda *shape: torch.ones(shape, dtype=torch.float32, device="cuda")
+            scale_a, scale_b = (scale(m, 1), scale(1, n)) if rows else (scale(), scale())
+            return lambda: torch._scaled_mm(
+                a, b, scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16, use_fast_accum=True
+            )
+
+        return make
+
     table = Table(out / "gemm" / f"{name}.csv", ("dtype", "m", "n", "k", "time_us"), notes)
     for (m, n, k), us in measured(gemm_cases(), product, timer, torch, log):
         table.add("bf16", m, n, k, us)
+    if hasattr(torch, "float8_e4m3fn") and torch.cuda.get_device_capability(0) >= (8, 9):
+        for dtype, rows in (("fp8", False), ("fp8_rowwise", True)):
+            for (m, n, k), us in measured(fp8_cases(), scaled(rows), timer, torch, log):
+                table.add(dtype, m, n, k, us)
     table.close()
 
 
-def profile_attention(torch, timer, out, name, notes, log):
+def profile_grouped(torch, timer, out, name, notes, log):
+    def product(experts, rows, n, k):
+        a = torch.randn(experts * rows, k, dtype=torch.bfloat16, device="cuda")
+        b = torch.randn(experts, n, k, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+        ends = torch.arange(1, experts + 1, dtype=torch.int32, device="cuda") * rows
+        return lambda: torch._grouped_mm(a, b, offs=ends)
+
+    table = Table(out / "grouped" / f"{name}.csv", ("dtype", "experts", "rows", "n", "k", "time_us"), notes)
+    for case, us in measured(grouped_cases(), product, timer, torch, log):
+        table.add("bf16", *case, us)
+    table.close()
+
+
+def attention_backend(torch, name):
+    """A context in which PyTorch's attention is of one library."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel({"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[name])
+
+
+def profile_attention(torch, timer, out, name, notes, log, library):
+    with attention_backend(torch, library):
+        profile_attention_of(torch, timer, out, name, (*notes, f"attention: {library}"), log)
+
+
+def profile_attention_of(torch, timer, out, name, notes, log):
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def tensors(batch, heads, kv_heads, head_dim, queries, keys):
@@ -168,6 +241,21 @@ def profile_attention(torch, timer, out, name, notes, log):
     for case, us in measured(context_cases(), prefill, timer, torch, log):
         table.add(*case, us)
     table.close()
+
+    def backward(*case):
+        q, k, v = (x.requires_grad_() for x in tensors(*case_tensors(case)))
+        out = attend(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
+        slope = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, (q, k, v), slope, retain_graph=True)
+
+    def case_tensors(case):
+        batch, tokens, heads, kv_heads, head_dim = case
+        return batch, heads, kv_heads, head_dim, tokens, tokens
+
+    table = Table(out / "attention" / f"{name}.backward.csv", columns, notes)
+    for case, us in measured(context_cases(), backward, timer, torch, log):
+        table.add(*case, us)
+    table.close()
     columns = ("batch", "num_heads", "num_kv_heads", "head_dim", "context", "time_us")
     table = Table(out / "attention" / f"{name}.generation.csv", columns, notes)
     for case, us in measured(generation_cases(), decode, timer, torch, log):
@@ -175,9 +263,29 @@ def profile_attention(torch, timer, out, name, notes, log):
     table.close()
 
 
+COMPILED = {}
+
+
+def compiled(torch, op, width, function):
+    """`function` compiled for any number of tokens of this width. A fresh start for each: past a few shapes PyTorch
+    would silently run it eagerly."""
+    if (op, width) not in COMPILED:
+        COMPILED.clear()
+        torch._dynamo.reset()
+        COMPILED[op, width] = torch.compile(function)
+    return COMPILED[op, width]
+
+
+def halves_turned(torch, x):
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), -1)
+
+
 def stream_call(torch, op, tokens, width):
     """One pass over memory of each class, as a framework runs it eagerly."""
     x = torch.randn(tokens, width, dtype=torch.bfloat16, device="cuda")
+    # tokens change from case to case: their number is no constant of what is compiled
+    torch._dynamo.maybe_mark_dynamic(x, 0)
     functional = torch.nn.functional
     if op == "residual":
         y = torch.randn_like(x)
@@ -187,13 +295,13 @@ def stream_call(torch, op, tokens, width):
         return lambda: functional.layer_norm(x, (width,), weight)
     if op == "activation":
         y = torch.randn_like(x)
-        silu = torch.compile(lambda a, b: functional.silu(a) * b) if hasattr(torch, "compile") else None
-        return lambda: silu(x, y) if silu else torch.mul(x, y)
+        silu = compiled(torch, op, width, lambda a, b: functional.silu(a) * b)
+        return lambda: silu(x, y)
     if op == "softmax":
         return lambda: torch.softmax(x, -1)
     cosine = torch.randn(tokens, width, dtype=torch.bfloat16, device="cuda")
-    rotate = torch.compile(lambda a, c: a * c + torch.roll(a, width // 2, -1) * c) if hasattr(torch, "compile") else None
-    return lambda: rotate(x, cosine) if rotate else torch.mul(x, cosine)
+    rotate = compiled(torch, op, width, lambda a, c: a * c + halves_turned(torch, a) * c)
+    return lambda: rotate(x, cosine)
 
 
 def profile_stream(torch, timer, out, name, notes, log):
@@ -201,6 +309,14 @@ def profile_stream(torch, timer, out, name, notes, log):
     make = lambda op, tokens, width: stream_call(torch, op, tokens, width)
     for (op, tokens, width), us in measured(stream_cases(), make, timer, torch, log):
         table.add(op, tokens, width, stream_bytes(op, tokens, width), us)
+    table.close()
+
+
+def profile_training(torch, timer, out, name, notes, log):
+    import profile_training as steps  # beside this file
+
+    table = Table(out / "training" / f"{name}.steps.csv", steps.COLUMNS, notes)
+    steps.profile(torch, table, log)
     table.close()
 
 
@@ -241,8 +357,10 @@ def profile_collectives(torch, timer, out, name, notes, log):
 
 PROFILES = {
     "gemm": profile_gemm,
+    "grouped": profile_grouped,
     "attention": profile_attention,
     "stream": profile_stream,
+    "training": profile_training,
     "collectives": profile_collectives,
 }
 
@@ -255,7 +373,7 @@ def notes_of(torch, cold):
         f"{properties.total_memory >> 20} MiB",
         f"software: PyTorch {torch.__version__}, CUDA {torch.version.cuda}",
         f"measured: {datetime.date.today().isoformat()}, median of CUDA-event timings, "
-        f"operands {'out of the cache' if cold else 'in the cache where they fit'}",
+        f"{'operands out of the cache' if cold else 'calls in a graph, operands in the cache where they fit'}",
     )
 
 
@@ -263,7 +381,8 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--name", help="stem of the files, e.g. my_gpu")
     parser.add_argument("--out", type=pathlib.Path, help="folder to write the tables to")
-    parser.add_argument("--tables", default="gemm,attention,stream", help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--tables", default="gemm,grouped,attention,stream,training", help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--attention", default="flash", choices=("flash", "cudnn"), help="library of attention")
     parser.add_argument("--repeats", type=int, default=7, help="timings a median is taken of")
     parser.add_argument("--cold", action="store_true", help="operands out of the cache before every call")
     parser.add_argument("--list", action="store_true", help="say how many cases each table has, and stop")
@@ -282,9 +401,13 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     if options.list:
-        print(f"gemm: {len(gemm_cases())} products")
-        print(f"attention: {len(context_cases())} prefills, {len(generation_cases())} decode steps")
+        print(f"gemm: {len(gemm_cases())} products, {2 * len(fp8_cases())} in 8 bits")
+        print(f"grouped: {len(grouped_cases())} products of experts")
+        print(f"attention: {len(context_cases())} prefills and their gradients, {len(generation_cases())} decode steps")
         print(f"stream: {len(stream_cases())} passes over memory")
+        import profile_training as steps
+
+        print(f"training: {len(steps.cases())} steps")
         print(f"collectives: {len(COLLECTIVES) * len(MESSAGE_ELEMENTS)} messages")
         return 0
     try:
@@ -301,7 +424,8 @@ def main(arguments=None):
     timer = Timer(torch, options.repeats, options.cold)
     for table in options.tables:
         log(table)
-        PROFILES[table](torch, timer, options.out, options.name, notes_of(torch, options.cold), log)
+        more = (options.attention,) if table == "attention" else ()
+        PROFILES[table](torch, timer, options.out, options.name, notes_of(torch, options.cold), log, *more)
     return 0
 
 

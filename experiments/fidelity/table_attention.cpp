@@ -3,7 +3,9 @@
 //
 // A row of `attention/` is a call of vLLM's attention layer (aiconfigurator, collector/vllm/collect_attn.py): the
 // kernel that writes new keys and values into the pages of the cache, then attention over the pages, bf16, causal,
-// replayed as a graph on the same operands. `context` counts all tokens that a generated one attends to. A row of
+// replayed as a graph on the same operands. `context` counts all tokens that a generated one attends to. A table
+// measured as "pytorch" or "cudnn" (tools/profile_gpu.py) has attention alone, of FlashAttention-2 or of cuDNN, and in
+// `.backward.csv` its gradient; cuDNN is taken for the part's own library. Those are metrics of their own. A row of
 // `edge/` is the attention kernel alone with the splits and packing that the row names, launched from a stream.
 #include <fmt/format.h>
 
@@ -64,26 +66,37 @@ class AttentionTables final : public TableKind {
  public:
   std::string_view name() const override { return "attention"; }
   bool reads(std::string_view path) const override {
-    return path.starts_with("attention/") && (path.ends_with(".context.csv") || path.ends_with(".generation.csv"));
+    return path.starts_with("attention/") &&
+           (path.ends_with(".context.csv") || path.ends_with(".generation.csv") || path.ends_with(".backward.csv"));
   }
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, kNoPart);
-    const hw::GpuParams& gpu = found.entry->part;
+    const bool pytorch = found.measured_as == "pytorch", alone = pytorch || found.measured_as == "cudnn";
+    const hw::GpuParams gpu =
+        pytorch ? hw::with_attention(found.entry->part, hw::AttentionLibrary::flash2) : found.entry->part;
     const hw::AttentionConditions how = repeated_call(table.stem());
-    const bool context = table.name().ends_with(".context.csv");
-    out.each_row("time", table, [&](std::size_t row) {
+    const bool context = !table.name().ends_with(".generation.csv");
+    const bool backward = table.name().ends_with(".backward.csv");
+    const std::string_view metric = !alone    ? "time"
+                                    : pytorch ? backward ? "flash2 gradient" : "flash2"
+                                              : (backward ? "gradient" : "alone");
+    out.each_row(metric, table, [&](std::size_t row) {
       const std::int64_t batch = table.count(row, "batch"), length = table.count(row, context ? "tokens" : "context");
       const std::int64_t heads = table.count(row, "num_heads"), kv_heads = table.count(row, "num_kv_heads");
       const std::int64_t dim = table.count(row, "head_dim");
+      hw::AttentionPrefill prompt = prompts(batch, length, heads, kv_heads, dim);
+      prompt.backward = backward;
       const double attention_s =
-          context ? hw::tiled_prefill(gpu, prompts(batch, length, heads, kv_heads, dim), hw::DType::bf16, how).time_s
+          context ? hw::tiled_prefill(gpu, prompt, hw::DType::bf16, how).time_s
                   : hw::tiled_decode(gpu, {batch, batch * length, heads, kv_heads, dim}, hw::DType::bf16, how).time_s;
-      const double write_s =
-          hw::tiled_cache_write(gpu, context ? batch * length : batch, kv_heads * dim, hw::DType::bf16, how).time_s;
-      const double us = (attention_s + write_s + 2 * gpu.launch_graph_s) * 1e6;
-      out.add("time", row, table.number(row, "time_us"), us,
+      const double write_s = alone ? 0
+                                   : gpu.launch_graph_s + hw::tiled_cache_write(gpu, context ? batch * length : batch,
+                                                                                kv_heads * dim, hw::DType::bf16, how)
+                                                              .time_s;
+      const double us = (attention_s + gpu.launch_graph_s + write_s) * 1e6;
+      out.add(metric, row, table.number(row, "time_us"), us,
               {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)});
     });
   }

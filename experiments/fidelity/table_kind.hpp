@@ -102,6 +102,7 @@ std::unique_ptr<TableKind> training_llmfoundry_tables();
 std::unique_ptr<TableKind> training_megatron_tables();
 std::unique_ptr<TableKind> training_mist_tables();
 std::unique_ptr<TableKind> training_nemo_tables();
+std::unique_ptr<TableKind> training_step_tables();
 std::unique_ptr<TableKind> training_torchtitan_tables();
 std::unique_ptr<TableKind> training_vtrain_tables();
 std::unique_ptr<TableKind> training_zero_bubble_tables();

@@ -27,6 +27,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(training_megatron_tables());
   all.push_back(training_mist_tables());
   all.push_back(training_nemo_tables());
+  all.push_back(training_step_tables());
   all.push_back(training_torchtitan_tables());
   all.push_back(training_vtrain_tables());
   all.push_back(training_zero_bubble_tables());

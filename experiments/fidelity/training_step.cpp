@@ -28,7 +28,7 @@ sim::Node no_epilogues() {
 }  // namespace
 
 StepPredictor::StepPredictor(const PartShelf& parts, const hw::GpuParams& gpu, const MeasuredSystem& system) {
-  machine_.device = hw::device_of(gpu);
+  machine_.device = hw::device_of(hw::with_attention(gpu, system.attention.value_or(gpu.attention.library)));
   machine_.node_devices = system.node_gpus;
   if (const auto* nic = parts.find<hw::NicPart>(system.nic)) machine_.nics = training::NodeNics{nic->part, system.nics};
   machine_.host = system.host;
@@ -62,7 +62,7 @@ TrainedGraph gpt_graph(const GptSizes& sizes) {
 
 TrainedGraph decoder_graph(const DecoderRun& run) {
   TrainedGraph graph{.builder = "decoder", .params = sim::Node::object(), .sequence = run.sequence};
-  graph.params.set("config", sim::Node::string("catalog:" + run.config));
+  if (!run.config.empty()) graph.params.set("config", sim::Node::string("catalog:" + run.config));
   graph.params.set("loss", sim::Node::boolean(true));
   graph.params.set("wide_loss", sim::Node::boolean(run.wide_loss));
   graph.params.set("merged", sim::Node::boolean(run.merged));

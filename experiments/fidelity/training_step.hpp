@@ -34,7 +34,7 @@ struct TrainedGraph {
 TrainedGraph gpt_graph(const GptSizes& sizes);
 /// A decoder of the catalog, as PyTorch trains it.
 struct DecoderRun {
-  std::string config;  ///< "llama-3.1-8b"
+  std::string config;  ///< "llama-3.1-8b"; empty: the builder's sizes, to be set
   std::int64_t sequence = 8192;
   bool compiled = true;          ///< passes over memory are fused; else each is a kernel
   bool merged = false;           ///< one product for q, k and v, and one for gate and up
@@ -65,6 +65,7 @@ struct MeasuredSystem {
   training::LaunchHost host;
   training::InSitu in_situ;
   std::optional<hw::LinkPart> host_link;
+  std::optional<hw::AttentionLibrary> attention;  ///< none: the part's own
 };
 
 /// Predicts steps on one part; graphs and costs are kept from one to the next.

@@ -39,6 +39,16 @@
 //   reads = 1 + (1 - kept) (min(g, max(1, g sequences / places of thread blocks)) - 1)
 //   kept  = 2 - c / (l2 resident_share), between 0 and 1
 //
+// Gradients (FlashAttention-2 and 3, flash_bwd_launch_template.h): a thread block keeps 128 keys (64 above 128
+// dimensions) and walks over the queries that see them, 64 at a time (128 up to 64 dimensions); five products, two
+// passes over the scores, and gradients of queries added up in fp32 in the L2:
+//   block = flops / (peak/SMs * efficiency) + 2 rows keys / (softmax_per_cycle f) + rows key_dim 4 gradient_add /
+//           (l2_bandwidth / SMs)
+//   t     = | ctas (gradient_start_cycles / f + mean x block) / SMs + gradient_tail (1 - SMs / ctas) longest, longest
+//   |_4
+// beside the memory, and the passes before and after: outputs times their gradients, sums set to zero and turned into
+// 16 bits, and where query heads share keys, a sum over them.
+//
 // Cache write: bytes / (bandwidth cache_write), or 2 bytes / l2_bandwidth if resident, + tokens min(1, elements / 512)
 // cache_token.
 #pragma once
@@ -59,7 +69,8 @@ constexpr auto enum_names(AttentionLibrary) {
   return sim::names<AttentionLibrary>({{"flash2", flash2}, {"flash3", flash3}, {"flash3_sm80", flash3_sm80}});
 }
 
-/// Constants of `tiled` for attention, and whose decisions it follows.
+/// Constants of `tiled` for attention, and whose decisions it follows. Gradients' are those of FlashAttention-2 on an
+/// H100 (hw/catalog/families/hopper.json) where a part says nothing.
 struct AttentionConstants {
   AttentionLibrary library = AttentionLibrary::flash2;
   double efficiency = 0.85;
@@ -78,6 +89,9 @@ struct AttentionConstants {
   double sequence_s = 0;
   double cache_write = 0.8;
   double cache_token_s = 2e-9;
+  double gradient_start_cycles = 26330;
+  double gradient_add = 0.55;
+  double gradient_tail = 1.39;
   static constexpr auto fields() {
     using sim::Unit;
     using C = AttentionConstants;
@@ -114,6 +128,12 @@ struct AttentionConstants {
                    "Share of the memory's peak of the kernel that scatters new keys and values into pages."),
         sim::field("cache_token", &C::cache_token_s, Unit::seconds, sim::at_least(0),
                    "What a token of 512 elements and more adds to that kernel; fewer elements, less."),
+        sim::field("gradient_start_cycles", &C::gradient_start_cycles, Unit::none, sim::at_least(0),
+                   "Clocks that a thread block of the gradient takes beside its queries."),
+        sim::field("gradient_add", &C::gradient_add, Unit::none, sim::at_least(0),
+                   "Bytes that adding a byte to the sum of a query's gradient takes of the L2's bandwidth."),
+        sim::field("gradient_tail", &C::gradient_tail, Unit::ratio, sim::between(0, 4),
+                   "Longest thread blocks that the end of a gradient waits for."),
     };
   }
 };

@@ -86,6 +86,12 @@ void GpuParams::check(const GpuParams& gpu, const sim::Node& fields, sim::Faults
   if (const sim::Node* link = fields.find("link")) LinkParams::check(gpu.link, *link, faults);
 }
 
+GpuParams with_attention(GpuParams gpu, AttentionLibrary library) {
+  if (library == AttentionLibrary::flash2 && gpu.attention.library != AttentionLibrary::flash2)
+    gpu.attention = gpu.flash2;
+  return gpu;
+}
+
 bool has_matrix_units(const GpuParams& gpu, DType dtype) {
   if (dtype == DType::fp8) return gpu.peak.fp8 > 0;
   if (dtype == DType::int8) return gpu.peak.int8 > 0;

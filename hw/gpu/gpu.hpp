@@ -186,6 +186,7 @@ struct GpuParams {
   DieParams die;
   GemmConstants gemm;
   AttentionConstants attention;
+  AttentionConstants flash2;
   StreamConstants stream;
   MoeConstants moe;
 
@@ -217,6 +218,8 @@ struct GpuParams {
         sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
         sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
         sim::field("attention", &GpuParams::attention, "Constants of attention."),
+        sim::field("flash2", &GpuParams::flash2,
+                   "The same for FlashAttention-2, where `attention` is of another library."),
         sim::field("stream", &GpuParams::stream, "Constants of passes over memory."),
         sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
     };
@@ -230,6 +233,9 @@ struct GpuParams {
   double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }
 };
 
+/// The part under a program whose attention is of this library: `flash2` in place of `attention`, if that is what is
+/// asked for and not what the part has.
+GpuParams with_attention(GpuParams gpu, AttentionLibrary library);
 /// Whether the device has matrix units for `dtype`.
 bool has_matrix_units(const GpuParams& gpu, DType dtype);
 /// Peak rate of matrix units for `dtype`, FLOP/s. A format that the device lacks runs at the 16-bit rate.

@@ -21,7 +21,7 @@ struct Call {
   double keys = 0;           ///< that a query attends to, mean
   std::int64_t longest = 0;  ///< keys of the longest sequence
   std::int64_t q_tiles = 0;  ///< of 128 queries and one head; 0: new_tokens hold for every sequence
-  bool one_token = false, causal = true, latent = false, even = true, backward = false;
+  bool one_token = false, causal = true, latent = false, even = true;
   double bytes = 0;                ///< compulsory
   double element = 2, cached = 2;  ///< bytes of an element of queries and outputs, and of the cache
   std::int64_t group() const { return std::max<std::int64_t>(1, heads / kv_heads); }
@@ -165,16 +165,14 @@ void add_passes(const GpuParams& gpu, const Call& c, const AttentionGrid& g, Til
 BlockTimes block_times(const GpuParams& gpu, const Call& c, const AttentionGrid& g, DType dtype) {
   const AttentionConstants& k = gpu.attention;
   const double pairs = d(g.tile.rows) * d(g.tile.keys);
-  const double products = c.backward ? 3 * d(c.key_dim) + 2 * d(c.value_dim) : d(c.key_dim) + d(c.value_dim);
-  const double flops = 2 * pairs * products;
-  const double passes = c.backward ? 2 : 1;  // over the scores: their exponentials, and then their gradient
+  const double flops = 2 * pairs * d(c.key_dim + c.value_dim);
   const double sm_rate = matrix_peak(gpu, dtype) / d(gpu.sms);
   const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
   BlockTimes block;
   block.per_sm = d(g.tile.ctas_per_sm);
   block.rows_s = rows * k.row_cycles / gpu.clock_hz;
   block.start_s = k.start_cycles / gpu.clock_hz + block.rows_s;
-  block.shared_s = flops / (sm_rate * k.efficiency) + passes * pairs / (k.softmax_per_cycle * gpu.clock_hz);
+  block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_cycle * gpu.clock_hz);
   block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_cycles / gpu.clock_hz;
   return block;
 }
@@ -223,7 +221,6 @@ Call call_of(const AttentionPrefill& a, DType dtype) {
   c.q_tiles = a.q_tiles;
   c.one_token = a.q_tokens == a.sequences;  // chunks of one token take the decode path: grouped heads are rows
   c.causal = a.causal;
-  c.backward = a.backward;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
   c.cached = a.cache_element > 0 ? d(a.cache_element) : c.element;
@@ -289,7 +286,7 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
 
 TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
   if (is_empty(a)) return {};
-  return attention(gpu, call_of(a, dtype), dtype, how);
+  return a.backward ? tiled_attention_gradient(gpu, a, dtype) : attention(gpu, call_of(a, dtype), dtype, how);
 }
 
 TiledTime tiled_decode(const GpuParams& gpu, const AttentionDecode& a, DType dtype, const AttentionConditions& how) {

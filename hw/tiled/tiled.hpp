@@ -69,7 +69,9 @@ struct GemmPlan {
 GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype, const GemmConditions& conditions = {});
 /// By how much a kernel at this share of the tensor peak is stretched so that the part keeps to its TDP; at least 1.
 double power_stretch(const GpuParams& gpu, double utilisation, double activity);
-/// Time of prefill attention; zero for no queries.
+/// Time of the gradient of prefill attention, all kernels of the library's call; zero for no queries.
+TiledTime tiled_attention_gradient(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype);
+/// Time of prefill attention, or of its gradient; zero for no queries.
 TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype,
                         const AttentionConditions& how = {});
 /// Time of decode attention; zero for no sequences.

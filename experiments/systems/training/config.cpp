@@ -20,8 +20,15 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   const Node& node = groups->items().front();
   const Node entry = read_part_entry(node, group.part, config.inputs, faults);
   if (!entry.is_object() || !params.cost.make) return;
-  const auto part = hw::parse_computing_part(entry, group.override_, faults);
+  auto part = hw::parse_computing_part(entry, group.override_, faults);
   if (!part) return;
+  if (params.attention) {
+    auto* gpu = std::get_if<hw::GpuParams>(&part->part);
+    if (gpu == nullptr)
+      faults.add(place_of(machine, "attention"), "expected none: libraries of attention are those of GPUs");
+    else
+      *gpu = hw::with_attention(std::move(*gpu), *params.attention);
+  }
   auto device = hw::make_device(part->name, part->part, params.cost, place_of(machine, "cost"), faults);
   if (!device) return;
   if (const auto why = device->alone_obstacle()) {

@@ -84,6 +84,7 @@ struct MachineParams {
   HostParams host;
   std::string host_link;
   InSituParams in_situ;
+  std::optional<hw::AttentionLibrary> attention;
   hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
     using M = MachineParams;
@@ -95,6 +96,8 @@ struct MachineParams {
                    "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "
                    "empty: none."),
         sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
+        sim::field("attention", &M::attention,
+                   "Library of attention in one kernel, on GPUs; null: the part's own, that of inference engines."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the devices.")};
   }
 };
