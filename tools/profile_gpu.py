@@ -10,8 +10,8 @@ collectives.
 
 A time is the median of `--repeats` timings by CUDA events, after a warm-up. Without `--cold` each is of a captured graph
 with calls for about 1 ms, and a call finds its operands in the L2 if they fit (as in serving frameworks' own
-benchmarks); with it a buffer larger than the cache is overwritten before every call, which is launched meanwhile. The first lines of a file say on what and with
-which versions it was measured. Next: give a catalog entry `"tables": {"my_gpu": "pytorch"}` and run
+benchmarks); with it a buffer larger than the cache is overwritten before every call, which is launched meanwhile. The
+first lines of a file say on what and with which versions it was measured. Next: give a catalog entry `"tables": {"my_gpu": "pytorch"}` and run
 `orrery calibrate my-gpu --data measured --holdout shapes`.
 """
 
@@ -267,12 +267,12 @@ COMPILED = {}
 
 
 def compiled(torch, op, width, function):
-    """`function` compiled for any number of tokens of this width. A fresh start for each: past a few shapes PyTorch
+    """`function` compiled for each shape apart, as in training. A fresh start for each width: past eight shapes PyTorch
     would silently run it eagerly."""
     if (op, width) not in COMPILED:
         COMPILED.clear()
         torch._dynamo.reset()
-        COMPILED[op, width] = torch.compile(function)
+        COMPILED[op, width] = torch.compile(function, dynamic=False)
     return COMPILED[op, width]
 
 
@@ -284,8 +284,6 @@ def halves_turned(torch, x):
 def stream_call(torch, op, tokens, width):
     """One pass over memory of each class, as a framework runs it eagerly."""
     x = torch.randn(tokens, width, dtype=torch.bfloat16, device="cuda")
-    # tokens change from case to case: their number is no constant of what is compiled
-    torch._dynamo.maybe_mark_dynamic(x, 0)
     functional = torch.nn.functional
     if op == "residual":
         y = torch.randn_like(x)

@@ -3,8 +3,8 @@
 //
 // What all of them run: products in fp8 with weights kept so, sequence parallelism, gathers and scatters beside
 // products, the distributed optimizer with gradients summed beside the backward pass, interleaved chunks, nothing run
-// again, fused norms, rotations and activations. Of MLPerf the one constant, the speed of kernels in situ, is fitted on
-// the first row of an H100; of Megatron-Bridge one speed, on every fifth row (rows 1, 6, 11 …).
+// again, fused norms, rotations and activations. The one constant, the speed of kernels in situ, is fitted on the first
+// row of an H100 of MLPerf; every fifth row of Megatron-Bridge (rows 1, 6, 11 …) gives the same.
 // Not covered: models whose layers differ or whose experts are shared out, products in fp4, fine-tuning.
 #include <algorithm>
 #include <map>
@@ -88,7 +88,7 @@ class NemoTables final : public TableKind {
       if (!predictor) {
         const auto* part = parts.find<hw::GpuParams>(machine->part);
         if (part == nullptr) return out.skip("iteration", row, "no part of the catalog is a " + gpu);
-        predictor = std::make_unique<StepPredictor>(parts, part->part, system_of(*machine, mlperf));
+        predictor = std::make_unique<StepPredictor>(parts, part->part, system_of(*machine));
       }
       std::string why;
       const auto predicted = predictor->predict(step, why);
@@ -105,9 +105,9 @@ class NemoTables final : public TableKind {
   }
 
  private:
-  static MeasuredSystem system_of(const Machine& machine, bool mlperf) {
+  static MeasuredSystem system_of(const Machine& machine) {
     MeasuredSystem system{.node_gpus = machine.node, .nic = machine.nic, .nics = machine.node};
-    system.in_situ.kernel = mlperf ? 0.68 : 0.7;
+    system.in_situ.kernel = 0.7;
     return system;
   }
 
