@@ -14,9 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Folders of the reference data that hold measured tables.
-constexpr std::array<std::string_view, 13> kFolders{"attention", "collectives", "edge",    "elementwise", "gemm",
-                                                    "layers",    "moe",         "npu",     "pim",         "profiles",
-                                                    "serving",   "stream",      "training"};
+constexpr std::array<std::string_view, 14> kFolders{"attention", "collectives", "edge",   "elementwise", "gemm",
+                                                    "grouped",   "layers",      "moe",    "npu",         "pim",
+                                                    "profiles",  "serving",     "stream", "training"};
 
 constexpr int kDeepest = 6;  ///< folders below one of those: a link that leads back ends there
 

@@ -86,6 +86,7 @@ std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> edge_layernorm_tables();
 std::unique_ptr<TableKind> elementwise_tables();
 std::unique_ptr<TableKind> gemm_tables();
+std::unique_ptr<TableKind> grouped_tables();
 std::unique_ptr<TableKind> layer_tables();
 std::unique_ptr<TableKind> moe_tables();
 std::unique_ptr<TableKind> npu_tables();

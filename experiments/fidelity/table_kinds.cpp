@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(edge_layernorm_tables());
   all.push_back(elementwise_tables());
   all.push_back(gemm_tables());
+  all.push_back(grouped_tables());
   all.push_back(layer_tables());
   all.push_back(moe_tables());
   all.push_back(npu_tables());

@@ -24,8 +24,12 @@ template <class Enum>
 Enum choice(const MeasuredTable& table, std::size_t row, std::string_view column, Enum otherwise) {
   if (!table.has(column)) return otherwise;
   const auto found = sim::value_named<Enum>(table.text(row, column));
-  if (!found)
-    sim::throw_fault({"training table", ""}, fmt::format("expected a {}, got '{}'", column, table.text(row, column)));
+  if (!found) {
+    std::string names;
+    for (const auto& [name, value] : sim::names_of<Enum>) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    sim::throw_fault({"training table", ""}, fmt::format("expected one of {} in column '{}', got '{}'", names, column,
+                                                         table.text(row, column)));
+  }
   return *found;
 }
 

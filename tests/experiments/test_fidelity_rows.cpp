@@ -94,6 +94,12 @@ std::vector<Sample> samples() {
       {"layers/llmcompass.csv", {"device", "op", "M", "N", "latency_us"}, {"MI210", "softmax", "4096", "512", "20"}},
       {"npu/tpu_other.csv", {"m", "n", "k", "measured_us"}, {"100", "200", "300", "3"}},
       {"pim/upmem_prim.csv", {"benchmark", "num_dpus", "data_prep_param", "hw_kernel"}, {"VA", "4", "1048576", "60"}},
+      {"attention/h100_pytorch.backward.csv",
+       {"batch", "tokens", "num_heads", "num_kv_heads", "head_dim", "time_us"},
+       {"2", "100", "24", "3", "96", "20"}},
+      {"grouped/h100_pytorch.csv",
+       {"dtype", "experts", "rows", "n", "k", "time_us"},
+       {"bf16", "8", "4", "1024", "512", "30"}},
       {"stream/a100.csv", {"op", "tokens", "width", "time_us"}, {"norm", "64", "4096", "5"}},
   };
 }

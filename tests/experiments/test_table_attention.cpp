@@ -47,6 +47,28 @@ TEST_CASE("a row of attention is a write into the cache and attention over it", 
   CHECK(generation.columns()[0].rows[0].predicted == Approx((decode_s + 2 * gpu.launch_graph_s) * 1e6));
 }
 
+TEST_CASE("a row that PyTorch measured is attention alone, by its library", "[unit]") {
+  const auto kind = attention_tables();
+  const hw::GpuParams& gpu = shelf().for_table<hw::GpuParams>("h100_pytorch").entry->part;
+  const std::string row = "batch,tokens,num_heads,num_kv_heads,head_dim,time_us\n3,100,8,2,128,50\n";
+  hw::AttentionPrefill prompts{3, 300, 300, 15150, 3, 8, 2, 128};
+  const auto alone = [&](const hw::GpuParams& part) {
+    return (hw::tiled_prefill(part, prompts, hw::DType::bf16, {.resident = true}).time_s + part.launch_graph_s) * 1e6;
+  };
+  const hw::GpuParams second = hw::with_attention(gpu, hw::AttentionLibrary::flash2);
+  const auto forward = predict(*kind, "attention/h100_pytorch.context.csv", row);
+  CHECK(forward.columns()[0].metric == "flash2");
+  CHECK(forward.columns()[0].rows[0].predicted == Approx(alone(second)));
+  CHECK(predict(*kind, "attention/h100_cudnn.context.csv", row).columns()[0].rows[0].predicted == Approx(alone(gpu)));
+  prompts.backward = true;
+  const auto backward = predict(*kind, "attention/h100_pytorch.backward.csv", row);
+  CHECK(backward.columns()[0].metric == "flash2 gradient");
+  CHECK(backward.columns()[0].rows[0].predicted == Approx(alone(second)));
+  const auto cudnn = predict(*kind, "attention/h100_cudnn.backward.csv", row);
+  CHECK(cudnn.columns()[0].metric == "gradient");
+  CHECK(cudnn.columns()[0].rows[0].predicted == Approx(alone(gpu)));
+}
+
 TEST_CASE("predictions of attention do not depend on what was measured", "[prop]") {
   const auto kind = attention_tables();
   const std::string header = "batch,tokens,num_heads,num_kv_heads,head_dim,time_us\n";

@@ -312,4 +312,90 @@ TEST_CASE("a launch over chunk and decodes is either alone where the other is em
   }
 }
 
+namespace {
+
+/// The gradient of a causal prompt of 128 tokens in one sequence, `heads` query heads over `kv_heads`.
+AttentionPrefill gradient(std::int64_t heads, std::int64_t kv_heads) {
+  return {.sequences = 1,
+          .q_tokens = 128,
+          .kv_tokens = 128,
+          .pairs = 128 * 129 / 2,
+          .q_tiles = 1,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = 128,
+          .backward = true};
+}
+
+/// Nothing but the FLOPs of a gradient costs.
+GpuParams bare_gradient() {
+  GpuParams gpu = bare();
+  gpu.attention.gradient_start_cycles = gpu.attention.gradient_add = gpu.attention.gradient_tail = 0;
+  gpu.stream.fixed_s = gpu.stream.latency_s = gpu.stream.miss_latency_s = 0;
+  return gpu;
+}
+
+double gradient_s(const GpuParams& gpu, const AttentionPrefill& shape) {
+  return tiled_prefill(gpu, shape, DType::fp16).time_s;
+}
+
+}  // namespace
+
+TEST_CASE("a gradient's thread block keeps keys and makes five products with the queries that see them", "[unit]") {
+  GpuParams gpu = bare_gradient();
+  // A block of 64 queries and 128 keys: 5 products of 2 * 64 * 128 * 128 FLOPs, 10.49 us at 1e12 a second. 128 keys
+  // are one thread block a head, which walks over both blocks of queries: 1,000 heads in turn.
+  const double block_s = 5 * 2.0 * 64 * 128 * 128 / 1e12;
+  CHECK(gradient_s(gpu, gradient(1000, 1000)) == Approx(2000 * block_s).epsilon(1e-6));
+  // Not causal, the same two blocks; twice the keys, twice the thread blocks.
+  AttentionPrefill full = gradient(1000, 1000);
+  full.causal = false;
+  full.kv_tokens = 256;
+  full.pairs = 128 * 256;
+  CHECK(gradient_s(gpu, full) == Approx(4000 * block_s).epsilon(1e-6));
+  // A thousand clocks of 1 ns each thread block.
+  gpu.attention.gradient_start_cycles = 1000;
+  CHECK(gradient_s(gpu, gradient(1000, 1000)) == Approx(2000 * block_s + 1000e-6).epsilon(1e-6));
+  gpu.attention.gradient_start_cycles = 0;
+  // Sums of 64 queries, 128 numbers of 4 bytes each, go to an L2 of 1e12 bytes a second: 32.8 ns a block.
+  gpu.attention.gradient_add = 1;
+  gpu.l2_bandwidth = 1e12;
+  gpu.l2_bytes = 1;  // passes go to the memory, which costs nothing
+  CHECK(gradient_s(gpu, gradient(1000, 1000)) == Approx(2000 * (block_s + 64 * 128 * 4 / 1e12)).epsilon(1e-5));
+}
+
+TEST_CASE("query heads that share keys add two passes to a gradient", "[unit]") {
+  GpuParams gpu = bare_gradient();
+  const double alone_s = gradient_s(gpu, gradient(1000, 1000));
+  gpu.launch_graph_s = 1e-3;  // of each kernel beside the main one, whose launch is not in the time
+  CHECK(gradient_s(gpu, gradient(1000, 1000)) - alone_s == Approx(2e-3));
+  CHECK(gradient_s(gpu, gradient(1000, 250)) - alone_s == Approx(4e-3));
+}
+
+TEST_CASE("a gradient of nothing takes no time, and of more tokens no less", "[prop]") {
+  const GpuParams gpu = part("h100-sxm5-80gb");
+  CHECK(tiled_attention_gradient(gpu, {}, DType::bf16).time_s == 0);
+  double before = 0;
+  for (std::int64_t tokens = 1; tokens <= 1 << 14; tokens *= 2) {
+    AttentionPrefill a = gradient(16, 4);
+    a.q_tokens = a.kv_tokens = tokens;
+    a.pairs = tokens * (tokens + 1) / 2;
+    const double now = gradient_s(gpu, a);
+    CHECK(now >= before);
+    AttentionPrefill forward = a;
+    forward.backward = false;
+    CHECK(now > gradient_s(gpu, forward));
+    before = now;
+  }
+}
+
+TEST_CASE("FlashAttention-2 is another set of constants where it is not the part's own library", "[unit]") {
+  const GpuParams hopper = part("h100-sxm5-80gb"), ampere = part("a100-sxm4-80gb");
+  const GpuParams second = with_attention(hopper, AttentionLibrary::flash2);
+  CHECK(second.attention.library == AttentionLibrary::flash2);
+  CHECK(second.attention.efficiency == hopper.flash2.efficiency);
+  CHECK(with_attention(hopper, AttentionLibrary::flash3).attention.efficiency == hopper.attention.efficiency);
+  CHECK(with_attention(ampere, AttentionLibrary::flash2).attention.efficiency == ampere.attention.efficiency);
+}
+
 }  // namespace test_attention

@@ -4,6 +4,7 @@ The double keeps a clock that every call advances by a known time, so that the n
 beforehand; nothing of PyTorch is needed.
 """
 
+import contextlib
 import csv
 import importlib.util
 import json
@@ -29,6 +30,17 @@ class Tensor:
     def zero_(self):
         CLOCK.tick(100.0)
 
+    def transpose(self, a, b):
+        shape = list(self.shape)
+        shape[a], shape[b] = shape[b], shape[a]
+        return Tensor(*shape)
+
+    def requires_grad_(self):
+        return self
+
+    def __mul__(self, other):
+        return self
+
 
 class Clock:
     """Microseconds; what passes between two events is what was called between them."""
@@ -46,6 +58,20 @@ CLOCK = Clock()
 
 class OutOfMemoryError(Exception):
     pass
+
+
+class CUDAGraph:
+    """Calls that are captured take no time until they are replayed, and then no time to launch."""
+
+    @contextlib.contextmanager
+    def capture(self, stream):
+        assert stream == "stream"
+        begin = CLOCK.now
+        yield
+        self.us, CLOCK.now = CLOCK.now - begin, begin
+
+    def replay(self):
+        CLOCK.tick(self.us)
 
 
 class Event:
@@ -85,15 +111,41 @@ def fake_torch(available=True, memory=1 << 62):
     def attend(q, k, v, is_causal=False, enable_gqa=False):
         assert q.shape[1] % k.shape[1] == 0 and enable_gqa == (q.shape[1] != k.shape[1])
         assert is_causal == (q.shape[2] > 1)
-        CLOCK.tick(6.0)
+        CLOCK.tick(6.0 if torch.attention == "flash" else 4.0)
+        return q
 
-    torch.compile = lambda f: one
+    torch.compile = lambda f, dynamic: one
+    torch._dynamo = types.SimpleNamespace(reset=lambda: None)
+    torch.autograd = types.SimpleNamespace(grad=lambda out, of, slope, retain_graph: CLOCK.tick(9.0))
+    torch.int32, torch.arange = "int32", lambda *args, **kwargs: 1
+
+    def grouped(a, b, offs):
+        assert a.shape[1] == b.shape[1] and a.shape[0] % b.shape[0] == 0
+        CLOCK.tick(a.shape[0] * b.shape[1] * b.shape[2] * 1e-6)
+
+    torch._grouped_mm = grouped
     torch.nn = types.SimpleNamespace(
         functional=types.SimpleNamespace(
             linear=linear, scaled_dot_product_attention=attend, layer_norm=one, silu=one
         )
     )
+    torch.attention = None
+
+    @contextlib.contextmanager
+    def kernels(library):
+        torch.attention = library
+        yield
+        torch.attention = None
+
+    backends = types.SimpleNamespace(FLASH_ATTENTION="flash", CUDNN_ATTENTION="cudnn")
+    attention = types.ModuleType("torch.nn.attention")
+    attention.SDPBackend, attention.sdpa_kernel = backends, kernels
+    torch.nn.attention = attention
     torch.cuda = types.SimpleNamespace(
+        Stream=lambda: "stream",
+        stream=lambda stream: contextlib.nullcontext(),
+        CUDAGraph=CUDAGraph,
+        graph=lambda graph, stream: graph.capture(stream),
         is_available=lambda: available,
         Event=Event,
         synchronize=lambda: None,
@@ -116,10 +168,13 @@ class ProfileTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.out = pathlib.Path(self.folder.name)
         self.addCleanup(self.folder.cleanup)
-        self.addCleanup(sys.modules.pop, "torch", None)
+        for module in ("torch", "torch.nn", "torch.nn.attention"):
+            self.addCleanup(sys.modules.pop, module, None)
 
     def profile(self, *arguments, **torch):
         sys.modules["torch"] = fake_torch(**torch)
+        sys.modules["torch.nn"] = sys.modules["torch"].nn
+        sys.modules["torch.nn.attention"] = sys.modules["torch"].nn.attention
         return profile_gpu.main(["--name", "double", "--out", str(self.out), *arguments])
 
     def test_tables_hold_the_times_of_the_calls(self):
@@ -131,15 +186,46 @@ class ProfileTest(unittest.TestCase):
         for row in rows:  # 5 us and a picosecond a multiply-add
             expected = 5 + int(row["m"]) * int(row["n"]) * int(row["k"]) * 1e-6
             self.assertAlmostEqual(float(row["time_us"]) / expected, 1, places=4)
-        for file, count in (("context", profile_gpu.context_cases()), ("generation", profile_gpu.generation_cases())):
-            _, rows = rows_of(self.out / "attention" / f"double.{file}.csv")
-            self.assertEqual(len(rows), len(count))
-            self.assertEqual({row["time_us"] for row in rows}, {"6"})
+        prompts, decodes = profile_gpu.context_cases(), profile_gpu.generation_cases()
+        for file, cases, us in (("context", prompts, "6"), ("backward", prompts, "9"), ("generation", decodes, "6")):
+            notes, rows = rows_of(self.out / "attention" / f"double.{file}.csv")
+            self.assertIn("attention: flash", notes[3])
+            self.assertEqual(len(rows), len(cases))
+            self.assertEqual({row["time_us"] for row in rows}, {us})
         _, rows = rows_of(self.out / "stream" / "double.csv")
         self.assertEqual({row["op"] for row in rows}, set(profile_gpu.STREAM_OPS))
         norm = next(r for r in rows if r["op"] == "norm" and r["tokens"] == "4" and r["width"] == "1024")
         self.assertEqual(norm["bytes"], str(2 * 2 * 4 * 1024))  # read and written once, 2 bytes an element
         self.assertEqual(norm["time_us"], "7")
+
+    def test_attention_is_of_the_library_that_is_asked_for(self):
+        self.assertEqual(self.profile("--tables", "attention", "--repeats", "1", "--attention", "cudnn"), 0)
+        _, rows = rows_of(self.out / "attention" / "double.context.csv")
+        self.assertEqual({row["time_us"] for row in rows}, {"4"})
+
+    def test_products_of_experts(self):
+        self.assertEqual(self.profile("--tables", "grouped", "--repeats", "1"), 0)
+        _, rows = rows_of(self.out / "grouped" / "double.csv")
+        self.assertEqual(len(rows), len(profile_gpu.grouped_cases()))
+        for row in rows:
+            work = int(row["experts"]) * int(row["rows"]) * int(row["n"]) * int(row["k"])
+            self.assertAlmostEqual(float(row["time_us"]) / (work * 1e-6), 1, places=4)
+
+    def test_what_a_kernel_cannot_do_leaves_the_others(self):
+        torch = fake_torch()
+
+        class Timer:
+            stream = "stream"
+
+            def seconds(self, case):
+                if case == 2:
+                    raise RuntimeError("no such kernel\nmore")
+                return case * 1e-6
+
+        log = []
+        rows = list(profile_gpu.measured([(1,), (2,), (3,)], lambda case: case, Timer(), torch, log.append))
+        self.assertEqual([case for case, _ in rows], [(1,), (3,)])
+        self.assertIn("  (2,): no such kernel", log)
 
     def test_cold_flushes_before_every_call_and_does_not_time_it(self):
         self.assertEqual(self.profile("--tables", "gemm", "--repeats", "3", "--cold"), 0)
