@@ -76,7 +76,7 @@ TEST_CASE("a plan that cannot be is told for its row", "[unit][fidelity]") {
     return out.columns()[0].reasons[0];
   };
   CHECK(reason("recompute", "some") ==
-        "training table: expected one of none, selective, by_op, full in column 'recompute', got 'some'");
+        "expected one of none, selective, by_op, full in column 'recompute', got 'some'");
   CHECK(reason("micro_batch,global_batch", "3,4").find("4") != std::string::npos);
 }
 
