@@ -211,6 +211,38 @@ class ProfileTest(unittest.TestCase):
             work = int(row["experts"]) * int(row["rows"]) * int(row["n"]) * int(row["k"])
             self.assertAlmostEqual(float(row["time_us"]) / (work * 1e-6), 1, places=4)
 
+    def test_steps_of_training_are_a_table_of_their_own(self):
+        torch = fake_torch()
+        torch._dynamo = types.SimpleNamespace(reset=lambda: None)
+        sys.modules["torch"], sys.modules["torch.nn"] = torch, torch.nn
+        sys.modules["torch.nn.attention"] = torch.nn.attention
+        sys.path.insert(0, str(ROOT / "tools"))
+        self.addCleanup(sys.path.remove, str(ROOT / "tools"))
+        import profile_training as steps
+
+        def measure(torch, case):
+            self.assertEqual(torch.attention, "flash")
+            if case[2] == 16:
+                raise OutOfMemoryError
+            if case[4] == "by_op":
+                raise RuntimeError("no such op\nmore")
+            return (0.5, 0.1, 0.3, 0.1, 2.0, 2.5)
+
+        whole = steps.measure
+        steps.measure = measure
+        self.addCleanup(setattr, steps, "measure", whole)
+        log = []
+        profile_gpu.profile_training(torch, None, self.out, "double", ["note"], log.append)
+        _, rows = rows_of(self.out / "training" / "double.steps.csv")
+        wanted = [c for c in steps.cases() if c[2] != 16 and c[4] != "by_op"]
+        self.assertEqual(len(rows), len(wanted))
+        self.assertIn("    no such op", log)
+        for row, (sizes, sequence, micro_batch, micro_batches, recompute, compiled) in zip(rows, wanted):
+            self.assertEqual(row["hidden"], str(sizes[0]))
+            self.assertEqual(row["global_batch"], str(micro_batch * micro_batches))
+            self.assertEqual((row["recompute"], row["compiled"]), (recompute, str(int(compiled))))
+            self.assertEqual((row["iter_s"], row["reserved_gib"]), ("0.5", "2.5"))
+
     def test_what_a_kernel_cannot_do_leaves_the_others(self):
         torch = fake_torch()
 
