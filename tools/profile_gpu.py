@@ -48,8 +48,11 @@ HEADS = ((32, 32, 128), (32, 8, 128), (8, 1, 128), (16, 16, 64), (40, 8, 128), (
 PREFILLS = tuple((b, t) for b in (1, 2, 4, 8, 16) for t in (64, 256, 512, 1024, 2048, 4096, 8192) if b * t <= 32768)
 DECODES = tuple((b, c) for b in (1, 2, 4, 8, 16, 32, 64, 128) for c in (64, 256, 1024, 4096, 16384) if b * c <= 1 << 20)
 WIDTHS = (1024, 2048, 4096, 5120, 8192, 11008, 14336)
+HEAD_DIM = 128
 STREAM_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
-STREAM_OPS = ("residual", "norm", "activation", "rope", "softmax")
+STREAM_OPS = (
+    "residual", "norm", "activation", "rope", "softmax", "widen", "narrow", "broadcast", "log_softmax", "adam",
+)  # fmt: skip
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 MESSAGE_ELEMENTS = tuple(1 << p for p in range(8, 29, 2))
 
@@ -87,7 +90,8 @@ def stream_cases():
 def stream_bytes(op, tokens, width, element=2):
     """Bytes that a pass reads and writes at least: what the simulator counts for the same kernel."""
     tensor = tokens * width * element
-    return {"residual": 3, "activation": 3, "rope": 3}.get(op, 2) * tensor
+    wide = {"widen": 3, "narrow": 3, "log_softmax": 4, "adam": 14}  # fp32 counts twice
+    return ({"residual": 3, "activation": 3, "rope": 3} | wide).get(op, 2) * tensor
 
 
 class Timer:
@@ -295,6 +299,20 @@ def stream_call(torch, op, tokens, width):
         y = torch.randn_like(x)
         silu = compiled(torch, op, width, lambda a, b: functional.silu(a) * b)
         return lambda: silu(x, y)
+    if op == "widen":
+        return lambda: x.float()
+    if op in ("narrow", "log_softmax", "adam"):
+        y = x.float()
+        if op == "narrow":
+            return lambda: y.bfloat16()
+        if op == "log_softmax":
+            return lambda: torch.log_softmax(y, -1)
+        y.grad = torch.ones_like(y)
+        return torch.optim.AdamW([y], fused=True, capturable=True).step
+    if op == "broadcast":  # as a rotation's product: heads whose tokens lie apart, times one row for all of them
+        heads = x.view(tokens, width // HEAD_DIM, HEAD_DIM).transpose(0, 1)
+        row = torch.randn(tokens, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
+        return lambda: heads * row
     if op == "softmax":
         return lambda: torch.softmax(x, -1)
     cosine = torch.randn(tokens, width, dtype=torch.bfloat16, device="cuda")

@@ -1,6 +1,7 @@
 // `stream/<stem>.csv`: passes over memory as `tools/profile_gpu.py` measures them, by `op, tokens, width`, bf16.
 //
-// Residual adds, layer norms and softmaxes are PyTorch's own kernels; gated activations and rotations are compiled
+// Residual adds, layer norms and softmaxes are PyTorch's own kernels, and so are casts to and from fp32, products with
+// a row that others share, log-softmaxes and Adam's update in fp32; gated activations and rotations are compiled
 // (torch.compile), element by element. No table of this kind is in the reference data, so nothing here is fitted.
 #include <fmt/format.h>
 
@@ -28,12 +29,23 @@ std::optional<hw::Kernel> kernel_of(const std::string& op, std::int64_t tokens, 
   if (op == "softmax") return hw::softmax_kernel(tokens, width, kType);
   if (op == "activation") return compiled(hw::activation_kernel(hw::Activation::silu, true, tokens, width, kType));
   if (op == "rope") return compiled(hw::residual_kernel(tokens, width, kType));  // two tensors in, one out
+  const std::int64_t tensor = tokens * width * 2;
+  const auto plain = [&](std::int64_t read, std::int64_t write) {
+    return hw::Kernel{hw::OpClass::residual, kType, hw::Streaming{.read_bytes = read, .write_bytes = write}};
+  };
+  if (op == "widen") return plain(tensor, 2 * tensor);
+  if (op == "narrow") return plain(2 * tensor, tensor);
+  if (op == "broadcast") return plain(tensor, tensor);
+  if (op == "log_softmax") return hw::softmax_kernel(tokens, width, hw::DType::fp32);
+  if (op == "adam") return plain(8 * tensor, 6 * tensor);  // weights, gradients and two moments, fp32
   return std::nullopt;
 }
 
 std::string_view regime(const std::string& op) {
   if (op == "residual") return "residual";
-  if (op == "norm" || op == "softmax") return "rows";
+  if (op == "norm" || op == "softmax" || op == "log_softmax") return "rows";
+  if (op == "widen" || op == "narrow") return "casts";
+  if (op == "broadcast" || op == "adam") return op == "adam" ? "adam" : "broadcast";
   return "compiled";
 }
 

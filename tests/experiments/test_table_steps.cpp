@@ -93,7 +93,7 @@ TEST_CASE("what was measured on our H100 is predicted as docs/fidelity.md says",
       {"attention/h100_pytorch.backward.csv", "flash2 gradient", 0.055},
       {"attention/h100_cudnn.backward.csv", "gradient", 0.066},
       {"grouped/h100_pytorch.csv", "time", 1},
-      {"stream/h100_pytorch.csv", "time", 0.20},
+      {"stream/h100_pytorch.csv", "time", 0.30},
       {"training/h100_pytorch.steps.csv", "memory", 0.095},
   };
   const auto lines = measure_fidelity(home_folder() / "experiments/measured", shelf());

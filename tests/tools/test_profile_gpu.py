@@ -38,6 +38,15 @@ class Tensor:
     def requires_grad_(self):
         return self
 
+    def float(self):
+        CLOCK.tick(3.0)
+        return Tensor(*self.shape)
+
+    bfloat16 = float
+
+    def view(self, *shape):
+        return Tensor(*shape)
+
     def __mul__(self, other):
         return self
 
@@ -100,9 +109,11 @@ def fake_torch(available=True, memory=1 << 62):
         return Tensor(*shape)
 
     torch.randn = torch.empty = torch.ones = make
-    torch.randn_like = lambda x: Tensor(*x.shape)
+    torch.randn_like = torch.ones_like = lambda x: Tensor(*x.shape)
+    step = types.SimpleNamespace(step=lambda: CLOCK.tick(11.0))
+    torch.optim = types.SimpleNamespace(AdamW=lambda params, fused, capturable: step)
     one = lambda *args, **kwargs: CLOCK.tick(7.0)
-    torch.add = torch.mul = torch.softmax = torch.roll = one
+    torch.add = torch.mul = torch.softmax = torch.log_softmax = one
 
     def linear(a, b):
         assert a.shape[1] == b.shape[1]
@@ -197,6 +208,9 @@ class ProfileTest(unittest.TestCase):
         norm = next(r for r in rows if r["op"] == "norm" and r["tokens"] == "4" and r["width"] == "1024")
         self.assertEqual(norm["bytes"], str(2 * 2 * 4 * 1024))  # read and written once, 2 bytes an element
         self.assertEqual(norm["time_us"], "7")
+        adam = next(r for r in rows if r["op"] == "adam" and r["tokens"] == "4" and r["width"] == "1024")
+        self.assertEqual(adam["bytes"], str(28 * 4 * 1024))  # four fp32 numbers read, three written
+        self.assertEqual(adam["time_us"], "11")
 
     def test_attention_is_of_the_library_that_is_asked_for(self):
         self.assertEqual(self.profile("--tables", "attention", "--repeats", "1", "--attention", "cudnn"), 0)
