@@ -329,6 +329,29 @@ TEST_CASE("Faults of a training config name their place", "[unit]") {
   CHECK_THAT(fault(R"({"model": {"builder": {"policy": "mlp"}}})"), Contains("/model"));
 }
 
+TEST_CASE("machine.attention says whose attention runs", "[unit]") {
+  const std::string model =
+      R"("model": {"builder": {"policy": "gpt2", "gpt2": {"layers": 4, "hidden": 1024, "heads": 16,
+    "intermediate": 4096, "vocab": 51200, "positions": 1024, "attention": "sdpa", "loss": true}}})";
+  const auto step = [&](const std::string& part, const std::string& library) {
+    const std::string machine = R"("devices": [{"part": ")" + part + R"(", "count": 8}])";
+    return run("{" + model + R"(, "machine": {)" + machine +
+               (library.empty() ? "" : R"(, "attention": ")" + library + '"') + "}}");
+  };
+  const auto time = [&](const std::string& part, const std::string& library) {
+    return number(step(part, library), "iteration_s");
+  };
+  // FlashAttention-2 does without what Hopper's tensor cores are fastest with; it is the A100's own.
+  CHECK(time("h100-sxm5-80gb", "flash2") > 1.01 * time("h100-sxm5-80gb", ""));
+  CHECK(time("h100-sxm5-80gb", "flash3") == time("h100-sxm5-80gb", ""));
+  CHECK(time("a100-sxm4-80gb", "flash2") == time("a100-sxm4-80gb", ""));
+  CHECK_THAT(fault(R"({"machine": {"attention": "flash3"}})"),
+             Contains("/machine/attention: expected \"flash2\", which a100-sxm4-80gb has constants of, "
+                      "got \"flash3\""));
+  CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "tpu-v4", "count": 8}], "attention": "flash2"}})"),
+             Contains("/machine/attention: expected none: libraries of attention are those of GPUs"));
+}
+
 TEST_CASE("More nodes: a group across nodes is as fast as its share of the adapters", "[theory]") {
   training::TrainingMachine machine;
   machine.device.link.bandwidth = 300e9;

@@ -24,8 +24,15 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   if (!part) return;
   if (params.attention) {
     auto* gpu = std::get_if<hw::GpuParams>(&part->part);
+    const hw::AttentionLibrary second = hw::AttentionLibrary::flash2;
     if (gpu == nullptr)
       faults.add(place_of(machine, "attention"), "expected none: libraries of attention are those of GPUs");
+    else if (const hw::AttentionLibrary own = gpu->attention.library;
+             *params.attention != second && *params.attention != own)
+      faults.add(place_of(machine, "attention"),
+                 fmt::format("expected {}\"flash2\", which {} has constants of, got \"{}\"",
+                             own == second ? "" : fmt::format("\"{}\" or ", sim::to_string(own)), part->name,
+                             sim::to_string(*params.attention)));
     else
       *gpu = hw::with_attention(std::move(*gpu), *params.attention);
   }
