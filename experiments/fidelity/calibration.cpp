@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace orrery::experiments {
 namespace {
@@ -230,13 +231,18 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
   std::vector<std::string> targets = trained;
   if (options.hold_out && !contains(targets, *options.hold_out)) targets.push_back(*options.hold_out);
   CalibrationResult result;
+  std::set<std::string> forgotten;
   for (const CalibrationBlock& block : calibration_blocks()) {
     if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
     if (block.own_part && options.hold_out) continue;
     const std::vector<FitTable> tables = load_tables(block, trained, parts, options, true);
-    if (tables.empty()) continue;
-    // A device that is held out takes every constant of the block's object from its family, fitted here or not.
-    if (options.hold_out) parts.forget_own(*options.hold_out, block.constants.front().path);
+    const auto useful = [&](const FitTable& table) { return contributes(block, table, parts); };
+    if (tables.empty() || (options.blocks.empty() && std::none_of(tables.begin(), tables.end(), useful))) continue;
+    // A device that is held out takes every constant of the block's object from its family, fitted here or not; once,
+    // since blocks may share an object.
+    const std::string& path = block.constants.front().path;
+    if (options.hold_out && forgotten.insert(path.substr(0, path.find('.'))).second)
+      parts.forget_own(*options.hold_out, path);
     result.blocks.push_back(fit_block(block, tables, targets, options, parts));
     add_errors(block, tables, parts, options.hold_out_shapes ? HeldOut::shapes : HeldOut::nothing, result.errors);
     if (options.hold_out)

@@ -224,4 +224,21 @@ TEST_CASE("faults of a calibration", "[unit][calibration]") {
   CHECK(message_of([&] { (void)calibrate(options, shelf()); }).find("no table in") != std::string::npos);
 }
 
+TEST_CASE("blocks that no row of the tables is of use to are left out, unless they are asked for", "[unit][fidelity]") {
+  // A table of vLLM says nothing of gradients, nor of FlashAttention-2.
+  const Folder folder;
+  std::string text = "batch,tokens,num_heads,num_kv_heads,head_dim,time_us\n";
+  for (int tokens = 64; tokens <= 8192; tokens *= 2) text += "1," + std::to_string(tokens) + ",32,8,128,100\n";
+  folder.write("attention/h100_sxm.context.csv", text);
+  CalibrationOptions options{.device = "h100-sxm5-80gb", .data = folder.path};
+  options.fit.rounds = 1;
+  const CalibrationResult all = calibrate(options, shelf());
+  REQUIRE(all.blocks.size() == 1);
+  CHECK(all.blocks[0].name == "attention");
+  options.blocks = {"attention_gradient"};
+  CHECK(message_of([&] { (void)calibrate(options, shelf()); }) ==
+        "attention/h100_sxm.context.csv: no row is of use to block 'attention_gradient' (`orrery fidelity` says why "
+        "rows are not covered)");
+}
+
 }  // namespace test_fidelity
