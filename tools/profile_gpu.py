@@ -8,9 +8,9 @@ collectives.
     python3 profile_gpu.py --list                                  # what would be measured; needs no GPU
     torchrun --nproc-per-node 8 profile_gpu.py --name my_gpu --out measured --tables collectives
 
-A time is the median of `--repeats` timings by CUDA events, after a warm-up. Without `--cold` each is of a captured graph
-with calls for about 1 ms, and a call finds its operands in the L2 if they fit (as in serving frameworks' own
-benchmarks); with it a buffer larger than the cache is overwritten before every call, which is launched meanwhile. The
+A time is the median of `--repeats` timings by CUDA events, after a warm-up. Without `--cold` each is of a captured
+graph with calls for about 1 ms, and a call finds its operands in the L2 if they fit (as in serving frameworks' own
+benchmarks); with it a buffer larger than the cache is overwritten before every call, launched meanwhile. The
 first lines of a file say on what and with which versions it was measured. Next: give a catalog entry `"tables": {"my_gpu": "pytorch"}` and run
 `orrery calibrate my-gpu --data measured --holdout shapes`.
 """

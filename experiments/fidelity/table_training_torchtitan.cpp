@@ -5,8 +5,9 @@
 // are of one sequence. Selective recomputation is torchtitan's by op. `compile` fuses passes over memory; until 2025
 // the loss is eager and in fp32. Products in fp8 have scales of tensors, those of rows apart. Two constants, fitted on
 // the first row of each model: the speed of kernels beside the part's own (a board of 500 W that works on end), and
-// that of attention beside what PyTorch's FlashAttention-2 took alone on an H100 of 700 W (experiments/measured). Peak memory is the second metric: nothing of it is fitted. The table has
-// what the allocator reserved, we what is allocated.
+// that of attention beside what PyTorch's FlashAttention-2 took alone on an H100 of 700 W (experiments/measured). Peak
+// memory is the second metric: nothing of it is fitted. The table has what the allocator reserved, we what is
+// allocated.
 #include <map>
 #include <memory>
 #include <set>

@@ -135,8 +135,7 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
   }
   std::vector<std::int64_t> layers = step.layers;
   for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
-    layers.push_back(training::even_layers(count, plan.pipeline, s) -
-                     (s == 0 || s + 1 == plan.pipeline ? edges : 0));
+    layers.push_back(training::even_layers(count, plan.pipeline, s) - (s == 0 || s + 1 == plan.pipeline ? edges : 0));
   sim::Faults faults;
   const auto schedule = schedules_.prepare(step.schedule, nullptr, {"training table", ""}, faults);
   faults.throw_if_any();
