@@ -2,6 +2,16 @@
 #include "experiments/fidelity/calibration.hpp"
 
 namespace orrery::experiments {
+namespace {
+
+/// Constants of attention's gradient under a part's object.
+std::vector<CalibrationBlock::Constant> gradient_of(const std::string& object) {
+  return {{object + ".gradient_start_cycles", 200, 60000},
+          {object + ".gradient_add", 0.01, 10},
+          {object + ".gradient_tail", 0.1, 4}};
+}
+
+}  // namespace
 
 const std::vector<CalibrationBlock>& calibration_blocks() {
   static const std::vector<CalibrationBlock> blocks{
@@ -42,13 +52,7 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"attention.cache_write", 0.2, 0.95},
         {"attention.cache_token", 0, 15e-9}},
        {"time"}},
-      {"attention_gradient",
-       "gpu",
-       {"attention"},
-       {{"attention.gradient_start_cycles", 200, 60000},
-        {"attention.gradient_add", 0.01, 10},
-        {"attention.gradient_tail", 0.1, 4}},
-       {"gradient"}},
+      {"attention_gradient", "gpu", {"attention"}, gradient_of("attention"), {"gradient"}},
       {"flash2",
        "gpu",
        {"attention"},
@@ -65,13 +69,7 @@ const std::vector<CalibrationBlock>& calibration_blocks() {
         {"flash2.combine", 0, 12e-6},
         {"flash2.combine_split", 0, 1e-6}},
        {"flash2"}},
-      {"flash2_gradient",
-       "gpu",
-       {"attention"},
-       {{"flash2.gradient_start_cycles", 200, 60000},
-        {"flash2.gradient_add", 0.01, 10},
-        {"flash2.gradient_tail", 0.1, 4}},
-       {"flash2 gradient"}},
+      {"flash2_gradient", "gpu", {"attention"}, gradient_of("flash2"), {"flash2 gradient"}},
       // Products and attention inside a layer, whose few shapes leave the family's constants of plans alone.
       {"layer_gemm",
        "gpu",

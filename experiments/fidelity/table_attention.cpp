@@ -74,14 +74,14 @@ class AttentionTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, kNoPart);
     const bool pytorch = found.measured_as == "pytorch", alone = pytorch || found.measured_as == "cudnn";
-    const hw::GpuParams gpu =
-        pytorch ? hw::with_attention(found.entry->part, hw::AttentionLibrary::flash2) : found.entry->part;
+    hw::GpuParams gpu = found.entry->part;
+    if (pytorch) gpu = hw::with_attention(gpu, hw::AttentionLibrary::flash2);
     const hw::AttentionConditions how = repeated_call(table.stem());
     const bool context = !table.name().ends_with(".generation.csv");
     const bool backward = table.name().ends_with(".backward.csv");
-    const std::string_view metric = !alone    ? "time"
-                                    : pytorch ? backward ? "flash2 gradient" : "flash2"
-                                              : (backward ? "gradient" : "alone");
+    std::string_view metric = "time";
+    if (pytorch) metric = backward ? "flash2 gradient" : "flash2";
+    if (alone && !pytorch) metric = backward ? "gradient" : "alone";
     out.each_row(metric, table, [&](std::size_t row) {
       const std::int64_t batch = table.count(row, "batch"), length = table.count(row, context ? "tokens" : "context");
       const std::int64_t heads = table.count(row, "num_heads"), kv_heads = table.count(row, "num_kv_heads");

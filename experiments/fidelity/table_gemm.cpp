@@ -14,7 +14,8 @@
 //                      the A100 of that table never clocks down
 //   op                 one PyTorch op with its dispatch, called a few times on the same operands after seconds of rest
 //                      (LLMCompass), too briefly for the power limit, which averages over tens of ms
-//   pytorch            a graph that calls one product on the same operands again and again (tools/profile_gpu.py)
+//   pytorch, cudnn     a graph that calls one product on the same operands again and again (tools/profile_gpu.py; the
+//                      word says whose attention the same tables have)
 //   best_kernel        the fastest of a library's kernels, launched one after the other on operands that together
 //   exceed
 //                      the cache (CUTLASS's profiler)
@@ -47,7 +48,7 @@ std::optional<Measuring> measuring(std::string_view measured_as, const hw::GpuPa
   if (measured_as == "vllm_hot_cache") return Measuring{{kCollectorCopies, 1, true}, gpu.launch_graph_s};
   if (measured_as == "vllm_hot_cache_idle_weights") return Measuring{{kCollectorCopies, 0.4, true}, gpu.launch_graph_s};
   if (measured_as == "op") return Measuring{{1, 0, true}, kOpOverheadS};
-  if (measured_as == "pytorch") return Measuring{{1, 1, true}, gpu.launch_graph_s};
+  if (measured_as == "pytorch" || measured_as == "cudnn") return Measuring{{1, 1, true}, gpu.launch_graph_s};
   if (measured_as == "best_kernel") return Measuring{{0, 1, true}, gpu.launch_stream_s};
   return {};
 }

@@ -15,8 +15,6 @@
 namespace orrery::experiments {
 namespace grouped_table {
 
-constexpr std::int64_t kMostExperts = 1 << 14;  ///< beyond, a cell is wrong
-
 class GroupedTables final : public TableKind {
  public:
   std::string_view name() const override { return "grouped"; }

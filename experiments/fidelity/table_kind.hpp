@@ -76,6 +76,9 @@ class TableKind {
 /// The number format of a cell: the names of hw::DType, and those of frameworks ("bfloat16", "half", "e4m3").
 std::optional<hw::DType> dtype_named(std::string_view name);
 
+/// Experts of a layer beyond which a cell is wrong, and routing would take minutes.
+inline constexpr std::int64_t kMostExperts = 1 << 14;
+
 /// Every kind there is, in the order in which files are offered to them.
 std::vector<std::unique_ptr<TableKind>> table_kinds();
 

@@ -35,8 +35,6 @@ bool is_gated(std::int64_t hidden, std::int64_t experts, std::int64_t top_k) {
   return !(hidden == 2688 && experts == 128 && top_k == 6) && !(experts == 512 && top_k == 22);
 }
 
-constexpr std::int64_t kMostExperts = 1 << 14;  ///< beyond, a cell is wrong and routing would take minutes
-
 class MoeTables final : public TableKind {
  public:
   std::string_view name() const override { return "moe"; }

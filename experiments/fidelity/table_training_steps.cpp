@@ -1,9 +1,10 @@
 // `training/<stem>.steps.csv`: a user's table of measured plans; `tools/profile_gpu.py --tables training` writes one.
 //
-// A row is a decoder, a plan, and what a step of it took. The model is `config` (of the catalog, or a config.json) or
-// sizes named as the builder's (hidden, intermediate, heads, kv_heads, layers, vocab); the plan's columns are named as
-// the section `plan` of a config has them, and may be absent. Weights in 16 bits with copies and moments in fp32. Not
-// compiled, every pass over memory is a kernel and the loss is eager in fp32.
+// A row is a decoder, a plan, and what a step of it took. The model is `config` (a name of the catalog) or sizes named
+// as the builder's (hidden, intermediate, heads, kv_heads, layers, vocab); the plan's columns are named as the section
+// `plan` of a config has them, and may be absent. Weights in 16 bits with copies and moments in fp32. Not compiled,
+// every pass over memory is a kernel and the loss is eager in fp32. Nodes of eight, joined by 200 Gb/s a GPU. Times of
+// the passes are metrics of their own where a row has them and one stage.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,11 @@ std::int64_t count_or(const MeasuredTable& table, std::size_t row, std::string_v
   return table.has(column) ? table.count(row, column) : otherwise;
 }
 bool flag(const MeasuredTable& table, std::size_t row, std::string_view column) {
-  return table.has(column) && table.text(row, column) == "1";
+  if (!table.has(column)) return false;
+  const std::string& cell = table.text(row, column);
+  if (cell != "0" && cell != "1")
+    sim::throw_fault({"training table", ""}, fmt::format("expected 0 or 1 in column '{}', got '{}'", column, cell));
+  return cell == "1";
 }
 template <class Enum>
 Enum choice(const MeasuredTable& table, std::size_t row, std::string_view column, Enum otherwise) {
@@ -33,16 +38,20 @@ Enum choice(const MeasuredTable& table, std::size_t row, std::string_view column
   return *found;
 }
 
+constexpr std::int64_t kMostLayers = 4096;  ///< beyond, a cell is wrong and its graph would take minutes
+
 TrainedGraph graph_of(const MeasuredTable& table, std::size_t row) {
-  DecoderRun run{.sequence = table.count(row, "sequence"), .compiled = flag(table, row, "compiled"), .wide_loss = true};
-  run.eager_loss = !run.compiled;
-  if (table.has("config")) {
-    run.config = table.text(row, "config");
-    return decoder_graph(run);
-  }
-  TrainedGraph graph = decoder_graph(run);
+  const bool compiled = flag(table, row, "compiled"), named = table.has("config");
+  TrainedGraph graph = decoder_graph({.config = named ? table.text(row, "config") : "",
+                                      .sequence = table.count(row, "sequence"),
+                                      .compiled = compiled,
+                                      .wide_loss = true,
+                                      .eager_loss = !compiled});
+  if (named) return graph;
   for (const char* size : {"hidden", "intermediate", "heads", "kv_heads", "layers", "vocab"})
     graph.params.set(size, sim::Node::integer(table.count(row, size)));
+  if (table.count(row, "layers") > kMostLayers)
+    sim::throw_fault({"training table", ""}, "more layers than any model has");
   graph.params.set("head_dim", sim::Node::integer(table.count(row, "hidden") / table.count(row, "heads")));
   graph.params.set("tied", sim::Node::boolean(false));
   return graph;
@@ -78,18 +87,29 @@ class StepTables final : public TableKind {
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("iteration", table, "no part of the catalog stands for it");
-    StepPredictor predictor(parts, found.entry->part, MeasuredSystem{.attention = hw::AttentionLibrary::flash2});
+    MeasuredSystem system;
+    if (found.measured_as == "pytorch") system.attention = hw::AttentionLibrary::flash2;
+    StepPredictor predictor(parts, found.entry->part, system);
     out.each_row("iteration", table, [&](std::size_t row) {
       const MeasuredStep step = step_of(table, row);
       std::string why;
       const auto predicted = predictor.predict(step, why);
       if (!predicted) return out.skip("iteration", row, why);
       const std::string_view how = flag(table, row, "compiled") ? "compiled" : "eager";
-      out.add("iteration", row, table.number(row, "iter_s"), predicted->run.times.time_s, {how});
-      if (!table.has("allocated_gib")) return;
+      const auto tell = [&](std::string_view metric, std::string_view column, double value) {
+        if (table.has(column)) out.add(metric, row, table.number(row, column), value, {how});
+      };
+      tell("iteration", "iter_s", predicted->run.times.time_s);
+      if (predicted->costs.stages.size() == 1) {
+        const training::StageCosts& stage = predicted->costs.stages.front();
+        const auto micro_batches = static_cast<double>(predicted->costs.plan.micro_batches);
+        tell("forward", "forward_s", micro_batches * stage.forward_s());
+        tell("backward", "backward_s", micro_batches * stage.backward_s());
+        tell("optimizer", "optimizer_s", stage.optimizer_s);
+      }
       std::int64_t most = 0;
       for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
-      out.add("memory", row, table.number(row, "allocated_gib"), static_cast<double>(most) / (1 << 30), {how});
+      tell("memory", "allocated_gib", static_cast<double>(most) / (1 << 30));
     });
   }
 

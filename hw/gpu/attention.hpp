@@ -44,8 +44,9 @@
 // passes over the scores, and gradients of queries added up in fp32 in the L2:
 //   block = flops / (peak/SMs * efficiency) + 2 rows keys / (softmax_per_cycle f) + rows key_dim 4 gradient_add /
 //           (l2_bandwidth / SMs)
-//   t     = | ctas (gradient_start_cycles / f + mean x block) / SMs + gradient_tail (1 - SMs / ctas) longest, longest
-//   |_4
+//   longest = gradient_start_cycles / f + blocks of all queries * block
+//   compute = | ctas (gradient_start_cycles / f + mean blocks * block) / SMs + gradient_tail (1 - SMs / ctas) longest,
+//               longest |_4
 // beside the memory, and the passes before and after: outputs times their gradients, sums set to zero and turned into
 // 16 bits, and where query heads share keys, a sum over them.
 //

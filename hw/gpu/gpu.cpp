@@ -76,6 +76,8 @@ void GpuParams::check(const GpuParams& gpu, const sim::Node& fields, sim::Faults
   check_memories(gpu, check);
   check.scale("launch_stream", gpu.launch_stream_s, 0, 1e-3, Unit::seconds);
   check.scale("launch_graph", gpu.launch_graph_s, 0, 1e-3, Unit::seconds);
+  if (gpu.flash2.library != AttentionLibrary::flash2)
+    faults.add(fields.find("flash2")->origin(), "library: expected \"flash2\"");
   check.against(gpu.gemm.l2_none > gpu.gemm.l2_full, "gemm.l2_none", "more than l2_full", gpu.gemm.l2_full,
                 gpu.gemm.l2_none, Unit::ratio);
   const double left_w = gpu.power.tdp_w - gpu.power.idle_w;
@@ -86,8 +88,14 @@ void GpuParams::check(const GpuParams& gpu, const sim::Node& fields, sim::Faults
   if (const sim::Node* link = fields.find("link")) LinkParams::check(gpu.link, *link, faults);
 }
 
+std::vector<AttentionLibrary> attention_libraries(const GpuParams& gpu) {
+  std::vector<AttentionLibrary> all{gpu.attention.library};
+  if (all.front() == AttentionLibrary::flash3) all.push_back(AttentionLibrary::flash2);
+  return all;
+}
+
 GpuParams with_attention(GpuParams gpu, AttentionLibrary library) {
-  if (library == AttentionLibrary::flash2 && gpu.attention.library != AttentionLibrary::flash2)
+  if (library == AttentionLibrary::flash2 && gpu.attention.library == AttentionLibrary::flash3)
     gpu.attention = gpu.flash2;
   return gpu;
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "hw/base/kernel.hpp"
 #include "hw/base/power.hpp"
@@ -233,8 +234,9 @@ struct GpuParams {
   double launch_s() const { return launch_mode == LaunchMode::graph ? launch_graph_s : launch_stream_s; }
 };
 
-/// The part under a program whose attention is of this library: `flash2` in place of `attention`, if that is what is
-/// asked for and not what the part has.
+/// Libraries of attention that the part has constants of: that of `attention`, and beside FlashAttention-3 the second.
+std::vector<AttentionLibrary> attention_libraries(const GpuParams& gpu);
+/// The part under a program whose attention is of this library; as it is for one that it has no constants of.
 GpuParams with_attention(GpuParams gpu, AttentionLibrary library);
 /// Whether the device has matrix units for `dtype`.
 bool has_matrix_units(const GpuParams& gpu, DType dtype);

@@ -346,8 +346,9 @@ TEST_CASE("machine.attention says whose attention runs", "[unit]") {
   CHECK(time("h100-sxm5-80gb", "flash3") == time("h100-sxm5-80gb", ""));
   CHECK(time("a100-sxm4-80gb", "flash2") == time("a100-sxm4-80gb", ""));
   CHECK_THAT(fault(R"({"machine": {"attention": "flash3"}})"),
-             Contains("/machine/attention: expected \"flash2\", which a100-sxm4-80gb has constants of, "
-                      "got \"flash3\""));
+             Contains("/machine/attention: expected flash2, of which a100-sxm4-80gb has constants, got flash3"));
+  CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 8}], "attention": "flash3_sm80"}})"),
+             Contains("expected flash3 or flash2, of which h100-sxm5-80gb has constants"));
   CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "tpu-v4", "count": 8}], "attention": "flash2"}})"),
              Contains("/machine/attention: expected none: libraries of attention are those of GPUs"));
 }

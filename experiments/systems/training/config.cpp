@@ -24,17 +24,17 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   if (!part) return;
   if (params.attention) {
     auto* gpu = std::get_if<hw::GpuParams>(&part->part);
-    const hw::AttentionLibrary second = hw::AttentionLibrary::flash2;
-    if (gpu == nullptr)
+    if (gpu == nullptr) {
       faults.add(place_of(machine, "attention"), "expected none: libraries of attention are those of GPUs");
-    else if (const hw::AttentionLibrary own = gpu->attention.library;
-             *params.attention != second && *params.attention != own)
+      return;
+    }
+    std::vector<std::string_view> known;
+    for (const hw::AttentionLibrary library : hw::attention_libraries(*gpu)) known.push_back(sim::to_string(library));
+    if (std::ranges::find(known, sim::to_string(*params.attention)) == known.end())
       faults.add(place_of(machine, "attention"),
-                 fmt::format("expected {}\"flash2\", which {} has constants of, got \"{}\"",
-                             own == second ? "" : fmt::format("\"{}\" or ", sim::to_string(own)), part->name,
+                 fmt::format("expected {}, of which {} has constants, got {}", fmt::join(known, " or "), part->name,
                              sim::to_string(*params.attention)));
-    else
-      *gpu = hw::with_attention(std::move(*gpu), *params.attention);
+    *gpu = hw::with_attention(std::move(*gpu), *params.attention);
   }
   auto device = hw::make_device(part->name, part->part, params.cost, place_of(machine, "cost"), faults);
   if (!device) return;
