@@ -16,6 +16,7 @@ first lines of a file say on what and with which versions it was measured. Next:
 """
 
 import argparse
+import contextlib
 import csv
 import datetime
 import os
@@ -214,18 +215,13 @@ def profile_grouped(torch, timer, out, name, notes, log):
 
 
 def attention_backend(torch, name):
-    """A context in which PyTorch's attention is of one library."""
+    """A context in which PyTorch's attention is of one library and no other."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     return sdpa_kernel({"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[name])
 
 
-def profile_attention(torch, timer, out, name, notes, log, library):
-    with attention_backend(torch, library):
-        profile_attention_of(torch, timer, out, name, (*notes, f"attention: {library}"), log)
-
-
-def profile_attention_of(torch, timer, out, name, notes, log):
+def profile_attention(torch, timer, out, name, notes, log):
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def tensors(batch, heads, kv_heads, head_dim, queries, keys):
@@ -440,8 +436,10 @@ def main(arguments=None):
     timer = Timer(torch, options.repeats, options.cold)
     for table in options.tables:
         log(table)
-        more = (options.attention,) if table == "attention" else ()
-        PROFILES[table](torch, timer, options.out, options.name, notes_of(torch, options.cold), log, *more)
+        notes, attends = notes_of(torch, options.cold), table in ("attention", "training")
+        with attention_backend(torch, options.attention) if attends else contextlib.nullcontext():
+            notes += (f"attention: {options.attention}",) if attends else ()
+            PROFILES[table](torch, timer, options.out, options.name, notes, log)
     return 0
 
 

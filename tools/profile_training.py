@@ -1,8 +1,8 @@
 """Training steps of a decoder on one GPU, for `profile_gpu.py --tables training`: time, memory, parts of a step.
 
-The model is what libraries of 2024 run: RMS norms in fp32, rotations, attention in one kernel (FlashAttention-2 of
-PyTorch), a gated feed-forward, a cross entropy on logits in fp32; weights and gradients in bf16, AdamW with fp32 master
-weights and moments. Recomputation is none, by op (what products and attention make is kept, every other product of a
+The model is what libraries of 2024 run: RMS norms in fp32, rotations, attention in one kernel (of the library that
+`--attention` names), a gated feed-forward, a cross entropy on logits in fp32; weights and gradients in bf16, AdamW with
+fp32 master weights and moments. Recomputation is none, by op (what products and attention make is kept, every other product of a
 layer is run again) or full, layer by layer. A compiled case compiles each layer and the loss.
 """
 
@@ -120,7 +120,11 @@ def build(torch, sizes, sequence, recompute, compiled):
     def kept_products():
         """torchtitan's selection: keep attention, and every other product."""
         count = {False: 0, True: 0}
-        kept = {torch.ops.aten._scaled_dot_product_flash_attention.default}
+        aten = torch.ops.aten
+        kept = {
+            aten._scaled_dot_product_flash_attention.default,
+            aten._scaled_dot_product_cudnn_attention.default,
+        }
 
         def policy(context, op, *args, **kwargs):
             keep = op in kept
@@ -205,8 +209,7 @@ def measure(torch, case):
 
 
 def profile(torch, table, log):
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
+    """Measures all cases; a row each in `table`."""
     for case in cases():
         sizes, sequence, micro_batch, micro_batches, recompute, compiled = case
         hidden, intermediate, heads, kv_heads, layers, vocab = sizes
@@ -214,8 +217,7 @@ def profile(torch, table, log):
         torch.cuda.empty_cache()
         torch._dynamo.reset()
         try:
-            with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-                measured = measure(torch, case)
+            measured = measure(torch, case)
         except torch.cuda.OutOfMemoryError:
             log("    does not fit the memory, left out")
             continue

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "sim/base/fault.hpp"
 
@@ -51,6 +52,8 @@ void Predictions::each_row(std::string_view metric, const MeasuredTable& table,
       predict_row(row);
     } catch (const sim::ConfigError& error) {
       skip(metric, row, reason_of(error));
+    } catch (const std::overflow_error& error) {  // sizes whose product does not fit 64 bits
+      skip(metric, row, error.what());
     }
   }
 }

@@ -49,8 +49,8 @@ class Predictions {
   /// A row that no model covers, and why.
   void skip(std::string_view metric, std::size_t row, std::string_view reason);
   void skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason);
-  /// Calls `predict_row(row)` for every row. A row whose cells are at fault (sim::ConfigError) is skipped with the
-  /// fault as the reason; the others stand.
+  /// Calls `predict_row(row)` for every row. A row whose cells are at fault (sim::ConfigError, or sizes beyond 64 bits)
+  /// is skipped with the fault as the reason; the others stand.
   void each_row(std::string_view metric, const MeasuredTable& table,
                 const std::function<void(std::size_t row)>& predict_row);
 

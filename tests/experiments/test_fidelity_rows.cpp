@@ -100,6 +100,9 @@ std::vector<Sample> samples() {
       {"grouped/h100_pytorch.csv",
        {"dtype", "experts", "rows", "n", "k", "time_us"},
        {"bf16", "8", "4", "1024", "512", "30"}},
+      {"training/h100_pytorch.steps.csv",
+       {"hidden", "intermediate", "heads", "kv_heads", "layers", "vocab", "sequence", "iter_s"},
+       {"1024", "2048", "8", "4", "2", "8192", "512", "0.01"}},
       {"stream/a100.csv", {"op", "tokens", "width", "time_us"}, {"norm", "64", "4096", "5"}},
   };
 }

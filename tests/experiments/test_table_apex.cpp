@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/base/experiment.hpp"
-#include "experiments/fidelity/table_kind.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_apex {
 
@@ -14,12 +13,9 @@ using namespace orrery::experiments;
 namespace {
 
 Predictions predict(const std::string& rows) {
-  static const PartShelf shelf(home_folder() / "hw/catalog");
   constexpr const char* kHeader =
       "result_file,trace,requests_logged,mean_ttft_s,mean_tpot_s,sum_latency_s,prompt_tokens,output_tokens\n";
-  Predictions out;
-  serving_apex_tables()->predict(MeasuredTable::parse(kHeader + rows, "serving/apex_8xh100_vllm.csv"), shelf, out);
-  return out;
+  return experiments::test::predict(*serving_apex_tables(), "serving/apex_8xh100_vllm.csv", kHeader + rows);
 }
 
 /// Ten requests of 100 tokens in and 20 out.

@@ -2,29 +2,15 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/base/experiment.hpp"
-#include "experiments/fidelity/table_kind.hpp"
 #include "hw/tiled/tiled.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_attention {
 
 using namespace orrery;
 using namespace orrery::experiments;
-
-namespace {
-
-const PartShelf& shelf() {
-  static const PartShelf parts(home_folder() / "hw/catalog");
-  return parts;
-}
-
-Predictions predict(const TableKind& kind, const std::string& name, const std::string& text) {
-  Predictions out;
-  kind.predict(MeasuredTable::parse(text, name), shelf(), out);
-  return out;
-}
-
-}  // namespace
+using experiments::test::predict;
+using experiments::test::shelf;
 
 TEST_CASE("a row of attention is a write into the cache and attention over it", "[unit]") {
   const auto kind = attention_tables();

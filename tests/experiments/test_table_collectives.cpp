@@ -2,29 +2,24 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/fidelity/aceso_sizes.hpp"
-#include "experiments/fidelity/table_kind.hpp"
 #include "hw/network/library_collective.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_collectives {
 
 using namespace orrery;
 using namespace orrery::experiments;
+using experiments::test::shelf;
 using hw::LibraryCall;
 
 namespace {
-
-const PartShelf& shelf() {
-  static const PartShelf parts(std::string(ORRERY_SOURCE_DIR) + "/hw/catalog");
-  return parts;
-}
 
 hw::LinkParams link(const std::string& part) {
   return shelf().find<hw::GpuParams>(part)->part.link;
 }
 
 Predictions::Column predict(const std::string& text, const std::string& name) {
-  Predictions out;
-  collective_tables()->predict(MeasuredTable::parse(text, name), shelf(), out);
+  const Predictions out = experiments::test::predict(*collective_tables(), name, text);
   REQUIRE(out.columns().size() == 1);
   return out.columns().front();
 }

@@ -2,35 +2,28 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "experiments/base/experiment.hpp"
-#include "experiments/fidelity/table_kind.hpp"
 #include "hw/base/kernel_builders.hpp"
 #include "hw/tiled/grouped.hpp"
 #include "hw/tiled/stream.hpp"
 #include "hw/tiled/tiled.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_profiles {
 
 using namespace orrery;
 using namespace orrery::experiments;
+using experiments::test::shelf;
 
 namespace {
 
 constexpr hw::DType kType = hw::DType::bf16;
-
-const PartShelf& shelf() {
-  static const PartShelf parts(home_folder() / "hw/catalog");
-  return parts;
-}
 
 const hw::GpuParams& part() {
   return shelf().for_table<hw::GpuParams>("RTX4090").entry->part;
 }
 
 Predictions predict(const std::string& name, const std::string& text) {
-  Predictions out;
-  profile_tables()->predict(MeasuredTable::parse(text, name), shelf(), out);
-  return out;
+  return experiments::test::predict(*profile_tables(), name, text);
 }
 
 double only(const Predictions& out) {

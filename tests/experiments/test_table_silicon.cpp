@@ -4,20 +4,16 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/deployment.hpp"
-#include "experiments/fidelity/table_kind.hpp"
 #include "models/transformer/hf_config.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_silicon {
 
 using namespace orrery;
 using namespace orrery::experiments;
+using experiments::test::shelf;
 
 namespace {
-
-const PartShelf& shelf() {
-  static const PartShelf parts(home_folder() / "hw/catalog");
-  return parts;
-}
 
 DeploymentModel deployment(const std::string& model, const models::Split& split = {}) {
   DeploymentParams p;
@@ -36,9 +32,7 @@ constexpr const char* kHeader =
     "silicon_tpot_ms\n";
 
 Predictions predict(const std::string& rows) {
-  Predictions out;
-  silicon_tables()->predict(MeasuredTable::parse(kHeader + rows, "serving/silicon_ttft_tpot.csv"), shelf(), out);
-  return out;
+  return experiments::test::predict(*silicon_tables(), "serving/silicon_ttft_tpot.csv", kHeader + rows);
 }
 
 std::string agg(const std::string& model, const std::string& batch, const std::string& ranks,

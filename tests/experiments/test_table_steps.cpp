@@ -4,24 +4,18 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/fidelity.hpp"
-#include "experiments/fidelity/table_kind.hpp"
+#include "tests/measured.hpp"
 
 namespace test_table_steps {
 
 using namespace orrery;
 using namespace orrery::experiments;
+using experiments::test::shelf;
 
 namespace {
 
-const PartShelf& shelf() {
-  static const PartShelf parts(home_folder() / "hw/catalog");
-  return parts;
-}
-
 Predictions predict(const std::string& text) {
-  Predictions out;
-  training_step_tables()->predict(MeasuredTable::parse(text, "training/h100_pytorch.steps.csv"), shelf(), out);
-  return out;
+  return experiments::test::predict(*training_step_tables(), "training/h100_pytorch.steps.csv", text);
 }
 
 const Predictions::Row& only_row(const Predictions& out, std::string_view metric) {
@@ -61,6 +55,14 @@ TEST_CASE("a row of a measured plan needs a model and a step's time; the rest ha
   CHECK(only_row(shared, "memory").predicted < 0.7 * only_row(whole, "memory").predicted);
 }
 
+TEST_CASE("passes of a step are metrics of their own, and add up to it", "[unit][fidelity]") {
+  const auto out = predict(std::string(kSizes) + ",micro_batch,global_batch,iter_s,forward_s,backward_s,optimizer_s\n" +
+                           "2048,8192,32,8,4,32000,2048,1,4,0.5,0.1,0.3,0.1\n");
+  const auto predicted = [&](std::string_view metric) { return only_row(out, metric).predicted; };
+  CHECK(predicted("forward") + predicted("backward") + predicted("optimizer") == Approx(predicted("iteration")));
+  CHECK(only_row(out, "backward").measured == 0.3);
+}
+
 TEST_CASE("a model of the catalog is its sizes", "[unit][fidelity]") {
   const auto named = predict("config,sequence,iter_s\nllama-3.1-8b,2048,1\n");
   const auto sized = predict(std::string(kSizes) + ",iter_s\n4096,14336,32,8,32,128256,2048,1\n");
@@ -69,6 +71,8 @@ TEST_CASE("a model of the catalog is its sizes", "[unit][fidelity]") {
 
 TEST_CASE("a plan that cannot be is told for its row", "[unit][fidelity]") {
   const std::string sizes = "2048,8192,32,8,4,32000,2048";
+  CHECK(predict(std::string(kSizes) + ",iter_s\n2048,8192,32,8,1000000,32000,2048,1\n").columns()[0].reasons[0] ==
+        "more layers than any model has");
   const auto reason = [&](const std::string& columns, const std::string& cells) {
     const auto out = predict(std::string(kSizes) + ",iter_s," + columns + "\n" + sizes + ",0.5," + cells + "\n");
     REQUIRE(out.columns().size() == 1);
@@ -77,6 +81,7 @@ TEST_CASE("a plan that cannot be is told for its row", "[unit][fidelity]") {
   };
   CHECK(reason("recompute", "some") ==
         "expected one of none, selective, by_op, full in column 'recompute', got 'some'");
+  CHECK(reason("compiled", "yes") == "expected 0 or 1 in column 'compiled', got 'yes'");
   CHECK(reason("micro_batch,global_batch", "3,4").find("4") != std::string::npos);
 }
 
@@ -92,8 +97,9 @@ TEST_CASE("what was measured on our H100 is predicted as docs/fidelity.md says",
       {"attention/h100_pytorch.generation.csv", "flash2", 0.13},
       {"attention/h100_pytorch.backward.csv", "flash2 gradient", 0.055},
       {"attention/h100_cudnn.backward.csv", "gradient", 0.066},
-      {"grouped/h100_pytorch.csv", "time", 1},
+      {"grouped/h100_pytorch.csv", "time", 0.095},
       {"stream/h100_pytorch.csv", "time", 0.30},
+      {"training/h100_pytorch.steps.csv", "iteration", 0.27},
       {"training/h100_pytorch.steps.csv", "memory", 0.095},
   };
   const auto lines = measure_fidelity(home_folder() / "experiments/measured", shelf());

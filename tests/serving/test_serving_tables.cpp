@@ -1,8 +1,7 @@
 // Tables of measured iterations: rows with known answers.
 #include <catch2/catch.hpp>
 
-#include "experiments/base/experiment.hpp"
-#include "experiments/fidelity/table_kind.hpp"
+#include "tests/measured.hpp"
 
 namespace test_serving_tables {
 
@@ -11,15 +10,8 @@ using namespace orrery::experiments;
 
 namespace {
 
-const PartShelf& shelf() {
-  static const PartShelf parts(home_folder() / "hw/catalog");
-  return parts;
-}
-
 Predictions predict(const TableKind& kind, const std::string& text, const std::string& name) {
-  Predictions out;
-  kind.predict(MeasuredTable::parse(text, name), shelf(), out);
-  return out;
+  return experiments::test::predict(kind, name, text);
 }
 
 const Predictions::Column& column(const Predictions& out, const std::string& metric) {

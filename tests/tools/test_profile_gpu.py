@@ -226,16 +226,12 @@ class ProfileTest(unittest.TestCase):
             self.assertAlmostEqual(float(row["time_us"]) / (work * 1e-6), 1, places=4)
 
     def test_steps_of_training_are_a_table_of_their_own(self):
-        torch = fake_torch()
-        torch._dynamo = types.SimpleNamespace(reset=lambda: None)
-        sys.modules["torch"], sys.modules["torch.nn"] = torch, torch.nn
-        sys.modules["torch.nn.attention"] = torch.nn.attention
         sys.path.insert(0, str(ROOT / "tools"))
         self.addCleanup(sys.path.remove, str(ROOT / "tools"))
         import profile_training as steps
 
         def measure(torch, case):
-            self.assertEqual(torch.attention, "flash")
+            self.assertEqual(torch.attention, "cudnn")
             if case[2] == 16:
                 raise OutOfMemoryError
             if case[4] == "by_op":
@@ -245,12 +241,11 @@ class ProfileTest(unittest.TestCase):
         whole = steps.measure
         steps.measure = measure
         self.addCleanup(setattr, steps, "measure", whole)
-        log = []
-        profile_gpu.profile_training(torch, None, self.out, "double", ["note"], log.append)
-        _, rows = rows_of(self.out / "training" / "double.steps.csv")
+        self.assertEqual(self.profile("--tables", "training", "--attention", "cudnn"), 0)
+        notes, rows = rows_of(self.out / "training" / "double.steps.csv")
+        self.assertIn("attention: cudnn", notes[3])
         wanted = [c for c in steps.cases() if c[2] != 16 and c[4] != "by_op"]
         self.assertEqual(len(rows), len(wanted))
-        self.assertIn("    no such op", log)
         for row, (sizes, sequence, micro_batch, micro_batches, recompute, compiled) in zip(rows, wanted):
             self.assertEqual(row["hidden"], str(sizes[0]))
             self.assertEqual(row["global_batch"], str(micro_batch * micro_batches))
