@@ -39,6 +39,7 @@ REQUEST_BYTES = 320  # that a request may add to the peak of a day: ten latencie
 SLACK_KIB = 4096  # of one peak against another
 RUNS_KIB = 2048  # that the last half of the runs may add
 POINT_BYTES = 768  # that a point of a sweep may add, of the last half
+LEAST_POINTS = 2000  # a sweep holds 256 points at once: its memory rises over these, so that they be few of all
 EXACT = 1_000_000  # requests whose latencies are kept
 LONG_S = 3600  # most processor time of one command
 SAMPLE_S = 0.1  # between two looks at a sweep
@@ -261,6 +262,7 @@ class Soak:
 
     def in_a_sweep(self, points: int) -> None:
         """Points of a sweep in one thread. They all take about as long, so time tells how many are done."""
+        points = max(points, LEAST_POINTS)
         begin, folder = cpu_seconds(), self.scratch / "sweep"
         folder.mkdir()
         (folder / "s.json").write_text(json.dumps(study(points, self.seed)))
