@@ -87,7 +87,7 @@ endfunction()
 
 # orrery_folder(NAME [COLD [FOLDER ...]] [WARM [FOLDER ...]] [EXCEPT ...] [ALONE ...] DEPENDS ...): the static library of a
 # folder. What runs in a simulation's inner loops is compiled with -O3. COLD files read, check, describe or fit, once a run or
-# less: -O1, two thirds of the time. WARM ones rewrite graphs or learn: -O2, as fast by our benchmarks. Numbers are the same
+# less: -Og, three fifths of the time. WARM ones rewrite graphs or learn: -O2, as fast by our benchmarks. Numbers are the same
 # at every level. (Of an inline function that several levels emit, the linker keeps one.) Without folders the whole library
 # is meant.
 function(orrery_folder name)
@@ -96,7 +96,7 @@ function(orrery_folder name)
   if(NOT ARG_UNIT)
     set(ARG_UNIT 24)
   endif()
-  set(cold_option -O1)
+  set(cold_option -Og)
   set(warm_option -O2)
   if(ORRERY_FUZZ AND NOT name MATCHES "^(sim|hw|models|traces|policies)$")
     set(cold_option -O0)  # under sanitizers clang takes a third of the time; what parses stands below
@@ -146,7 +146,7 @@ function(orrery_test name)
   add_executable(test_${name} ${sources})
   orrery_units(test_${name} 9 ALONE ${ARG_ALONE})
   target_link_libraries(test_${name} PRIVATE orrery_flags orrery_catch_main ${ARG_DEPENDS})
-  target_compile_options(test_${name} PRIVATE -O1)  # of the tests alone: they are compiled often and run for seconds
+  target_compile_options(test_${name} PRIVATE -Og)  # of the tests alone: they are compiled often and run for seconds
   target_compile_definitions(test_${name} PRIVATE ORRERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   ORRERY_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared"
                                                   ORRERY_COMMAND="${CMAKE_BINARY_DIR}/orrery")

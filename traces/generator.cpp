@@ -161,4 +161,43 @@ std::int64_t to_tokens(double draw) {
   return static_cast<std::int64_t>(std::clamp(std::floor(draw + 0.5), 1.0, static_cast<double>(kMaxTokens)));
 }
 
+sim::FieldRows<LengthLimits> LengthLimits::fields() {
+  using sim::Unit;
+  constexpr auto kTokens = sim::between(1, static_cast<double>(kMaxTokens));
+  static const sim::FieldTable table{
+      sim::field("prompt_min", &LengthLimits::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
+      sim::field("prompt_max", &LengthLimits::prompt_max, Unit::tokens, kTokens, "Longest prompt; null: any."),
+      sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest answer."),
+      sim::field("output_max", &LengthLimits::output_max, Unit::tokens, kTokens, "Longest answer; null: any."),
+      sim::field("total_max", &LengthLimits::total_max, Unit::tokens, kTokens,
+                 "Most tokens of prompt and answer; null: any.")};
+  return table;
+}
+
+sim::FieldRows<PrefixTree> PrefixTree::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
+                 "Nodes on a path; 0: prompts share nothing."),
+      sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
+                 "Children of a node, the root's included; all leaves together 1e12 at most."),
+      sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
+                 "Blocks of 512 tokens of a node.")};
+  return table;
+}
+
+sim::FieldRows<GeneratorParams> GeneratorParams::fields() {
+  using G = GeneratorParams;
+  static const sim::FieldTable table{
+      sim::required(sim::field("requests", &G::requests, sim::Unit::requests, sim::at_least(1),
+                               "How many requests the trace has.")),
+      sim::field("limits", &G::limits, "Bounds of lengths; a draw outside is drawn again."),
+      sim::field("prefixes", &G::prefixes, "Text that prompts begin with and share."),
+      sim::field("high_share", &G::high_share, sim::Unit::ratio, sim::between(0, 1),
+                 "Share of the requests, drawn evenly, of priority 1; the others have 0."),
+      sim::required(sim::choice("arrivals", &G::arrivals, "poisson", "When requests arrive.")),
+      sim::required(sim::choice("lengths", &G::lengths, "log_normal", "How long prompts and answers are."))};
+  return table;
+}
+
 }  // namespace orrery::traces

@@ -58,17 +58,7 @@ struct LengthLimits {
   std::int64_t output_min = 1;
   std::optional<std::int64_t> output_max;
   std::optional<std::int64_t> total_max;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr auto kTokens = sim::between(1, static_cast<double>(kMaxTokens));
-    return sim::FieldTable{
-        sim::field("prompt_min", &LengthLimits::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
-        sim::field("prompt_max", &LengthLimits::prompt_max, Unit::tokens, kTokens, "Longest prompt; null: any."),
-        sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest answer."),
-        sim::field("output_max", &LengthLimits::output_max, Unit::tokens, kTokens, "Longest answer; null: any."),
-        sim::field("total_max", &LengthLimits::total_max, Unit::tokens, kTokens,
-                   "Most tokens of prompt and answer; null: any.")};
-  }
+  static sim::FieldRows<LengthLimits> fields();
   bool allow(const Lengths& lengths) const;
 };
 
@@ -79,15 +69,7 @@ struct PrefixTree {
   std::int64_t depth = 0;
   std::int64_t fanout = 4;
   std::int64_t node_blocks = 1;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
-                                      "Nodes on a path; 0: prompts share nothing."),
-                           sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
-                                      "Children of a node, the root's included; all leaves together 1e12 at most."),
-                           sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
-                                      "Blocks of 512 tokens of a node.")};
-  }
+  static sim::FieldRows<PrefixTree> fields();
 };
 inline constexpr std::int64_t kPrefixBlockTokens = 512;
 
@@ -99,18 +81,7 @@ struct GeneratorParams {
   double high_share = 0;
   ArrivalRegistry::Choice arrivals;
   LengthRegistry::Choice lengths;
-  static constexpr auto fields() {
-    using G = GeneratorParams;
-    return sim::FieldTable{
-        sim::required(sim::field("requests", &G::requests, sim::Unit::requests, sim::at_least(1),
-                                 "How many requests the trace has.")),
-        sim::field("limits", &G::limits, "Bounds of lengths; a draw outside is drawn again."),
-        sim::field("prefixes", &G::prefixes, "Text that prompts begin with and share."),
-        sim::field("high_share", &G::high_share, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the requests, drawn evenly, of priority 1; the others have 0."),
-        sim::required(sim::choice("arrivals", &G::arrivals, "poisson", "When requests arrive.")),
-        sim::required(sim::choice("lengths", &G::lengths, "log_normal", "How long prompts and answers are."))};
-  }
+  static sim::FieldRows<GeneratorParams> fields();
 };
 
 /// Adds the formats of traces and what a generator is read with: every FormatTable, ArrivalRegistry and LengthRegistry.

@@ -60,4 +60,15 @@ std::optional<std::string> timeline_note(const sim::TimelineWriter& timeline, st
                      timeline.left_out());
 }
 
+sim::FieldRows<PlainRunParams> PlainRunParams::fields() {
+  using sim::Unit;
+  using R = PlainRunParams;
+  static const sim::FieldTable table{
+      sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of all that is drawn at random."),
+      sim::field("tick", &R::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                 "Resolution of time, a whole number of ps."),
+      sim::field("timeline", &R::timeline, "Whether timeline.pftrace is written.")};
+  return table;
+}
+
 }  // namespace orrery::experiments

@@ -50,15 +50,7 @@ struct PlainRunParams {
   std::int64_t seed = 1;
   double tick_s = 1e-12;
   bool timeline = true;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using R = PlainRunParams;
-    return sim::FieldTable{
-        sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of all that is drawn at random."),
-        sim::field("tick", &R::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
-                   "Resolution of time, a whole number of ps."),
-        sim::field("timeline", &R::timeline, "Whether timeline.pftrace is written.")};
-  }
+  static sim::FieldRows<PlainRunParams> fields();
 };
 
 /// The part of a timeline that is shown, as fields of parameters `P` with begin_s, end_s, counter_interval_s and

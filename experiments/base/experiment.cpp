@@ -4,6 +4,7 @@
 
 #include "experiments/base/study_file.hpp"
 #include "sim/base/home.hpp"
+#include "sim/base/name_match.hpp"
 
 namespace orrery::experiments {
 namespace {

@@ -41,4 +41,19 @@ std::optional<hw::Platform> read_platform_choice(const Node& node, const Platfor
   return platform;
 }
 
+sim::FieldRows<PlatformChoice> PlatformChoice::fields() {
+  using sim::Unit;
+  using P = PlatformChoice;
+  static const sim::FieldTable table{
+      names_part(sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform."))),
+      sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
+                 "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
+      sim::annotated(sim::field("override", &P::override_, "Fields that replace the platform's."),
+                     [](sim::FieldInfo& info, const sim::RegistrySet*) {
+                       info.nested = sim::describe_params<hw::PlatformParams>();
+                     }),
+  };
+  return table;
+}
+
 }  // namespace orrery::experiments

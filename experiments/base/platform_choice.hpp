@@ -18,19 +18,7 @@ struct PlatformChoice {
   std::optional<double> single_thread;
   sim::Node override_;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    using P = PlatformChoice;
-    return sim::FieldTable{
-        names_part(sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform."))),
-        sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
-                   "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
-        sim::annotated(sim::field("override", &P::override_, "Fields that replace the platform's."),
-                       [](sim::FieldInfo& info, const sim::RegistrySet*) {
-                         info.nested = sim::describe_params<hw::PlatformParams>();
-                       }),
-    };
-  }
+  static sim::FieldRows<PlatformChoice> fields();
 };
 
 /// The catalog entry of a part; an empty node after a fault (a part that is no text was reported

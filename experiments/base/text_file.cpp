@@ -1,5 +1,6 @@
 #include "experiments/base/text_file.hpp"
 
+#include <iterator>
 #include <stdexcept>
 
 #include "sim/base/write_fault.hpp"
@@ -24,6 +25,10 @@ void BufferedFile::append(const std::filesystem::path& other) {
 void BufferedFile::close() {
   flush();
   file_.close();
+}
+
+void append_formatted(std::string& out, fmt::string_view format, fmt::format_args args) {
+  fmt::vformat_to(std::back_inserter(out), format, args);
 }
 
 void append_seconds(std::string& out, sim::Time time, const sim::TickScale& scale) {

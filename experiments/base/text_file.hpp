@@ -33,10 +33,11 @@ class BufferedFile {
   std::string buffer_;
 };
 
+void append_formatted(std::string& out, fmt::string_view format, fmt::format_args args);
 /// fmt::format to the end of a text.
 template <class... Args>
 void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+  append_formatted(out, format, fmt::make_format_args(args...));
 }
 
 /// Appends a time in seconds, exactly: as many decimals as there are, at most twelve.

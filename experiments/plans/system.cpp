@@ -18,6 +18,7 @@
 #include "experiments/capacity/steady_run.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/plans/plan.hpp"
+#include "sim/base/name_match.hpp"
 
 namespace orrery::experiments {
 namespace plans {

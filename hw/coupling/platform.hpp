@@ -42,18 +42,7 @@ constexpr bool is_coherent(HostLink link) {
 /// CPU time of the framework, on a core of single_thread speed 1, driver calls excluded.
 struct DispatchParams {
   double operator_s = 0, view_s = 0, tracer_s = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("operator", &DispatchParams::operator_s, Unit::seconds, sim::between(0, 1),
-                                 "Framework time of an operator that launches kernels, the launch calls excluded.")),
-        sim::field("view", &DispatchParams::view_s, Unit::seconds, sim::between(0, 1),
-                   "Framework time of an operator that makes a view and launches nothing."),
-        sim::field("tracer", &DispatchParams::tracer_s, Unit::seconds, sim::between(0, 1),
-                   "What a tracer that records the run adds to an operator that launches kernels, with all that nests "
-                   "in it; 0: nothing is traced."),
-    };
-  }
+  static sim::FieldRows<DispatchParams> fields();
 };
 
 struct KernelLaunchParams {
@@ -61,43 +50,13 @@ struct KernelLaunchParams {
   std::int64_t queue_entries = 1024;
   std::int64_t concurrent_kernels = 1;
   double graph_call_s = 0, graph_node_s = 0, graph_capture_s = 0, persistent_fetch_s = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kTime = sim::between(0, 1);
-    using P = KernelLaunchParams;
-    return sim::FieldTable{
-        sim::required(sim::field("call", &P::call_s, Unit::seconds, kTime, "CPU time of a launch call.")),
-        sim::required(sim::field("latency", &P::latency_s, Unit::seconds, kTime,
-                                 "From the start of the call to the start of the kernel on an idle device.")),
-        sim::required(sim::field("null_kernel", &P::null_kernel_s, Unit::seconds, kTime,
-                                 "Duration of a kernel that does nothing: what every kernel of a stream costs beside "
-                                 "its work.")),
-        sim::field("queue_entries", &P::queue_entries, Unit::count, sim::between(1, 1 << 24),
-                   "Launches that wait at a time; the CPU blocks in the next call."),
-        sim::field("concurrent_kernels", &P::concurrent_kernels, Unit::count, sim::between(1, 128),
-                   "Kernels of different streams that run at a time, without slowing each other."),
-        sim::field("graph_call", &P::graph_call_s, Unit::seconds, kTime, "CPU time of launching a captured graph."),
-        sim::required(sim::field("graph_node", &P::graph_node_s, Unit::seconds, kTime,
-                                 "Duration of a graph's node that does nothing.")),
-        sim::field("graph_capture", &P::graph_capture_s, Unit::seconds, kTime,
-                   "CPU time per node of instantiating a graph, once; the capture itself dispatches every operator."),
-        sim::required(sim::field("persistent_fetch", &P::persistent_fetch_s, Unit::seconds, kTime,
-                                 "Time in which a persistent kernel fetches its next piece of work and synchronises.")),
-    };
-  }
+  static sim::FieldRows<KernelLaunchParams> fields();
 };
 
 /// One direction of copying between pinned memory and the device.
 struct CopyPath {
   double fixed_s = 0, bandwidth = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("fixed", &CopyPath::fixed_s, Unit::seconds, sim::between(0, 1), "Start of a copy of any size."),
-        sim::required(sim::field("bandwidth", &CopyPath::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "What large copies between pinned memory and the device reach.")),
-    };
-  }
+  static sim::FieldRows<CopyPath> fields();
 };
 
 struct CopyParams {
@@ -105,35 +64,13 @@ struct CopyParams {
   std::int64_t engines = 2;
   double staging_bandwidth = 0;
   std::int64_t staging_bytes = 1 << 21;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("to_device", &CopyParams::to_device, "Host to device.")),
-        sim::required(sim::field("to_host", &CopyParams::to_host, "Device to host.")),
-        sim::field("engines", &CopyParams::engines, Unit::count, sim::between(1, 16),
-                   "Copies that run at a time; each takes the whole of its direction."),
-        sim::field("staging_bandwidth", &CopyParams::staging_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                   "Rate at which a CPU thread moves pageable memory to the staging buffer; 0: half of what a core "
-                   "draws from memory, since it reads and writes every byte."),
-        sim::field("staging_buffer", &CopyParams::staging_bytes, Unit::bytes, sim::positive(),
-                   "Piece in which pageable memory is staged; a piece is sent while the next is staged."),
-    };
-  }
+  static sim::FieldRows<CopyParams> fields();
 };
 
 struct MigrationParams {
   std::int64_t page_bytes = 65536;
   double fault_s = 0, prefetch_s = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("page", &MigrationParams::page_bytes, Unit::bytes, sim::positive(), "What a fault brings over."),
-        sim::field("fault", &MigrationParams::fault_s, Unit::seconds, sim::between(0, 1),
-                   "Handling of a fault, beside the transfer; faults are handled one after the other."),
-        sim::field("prefetch", &MigrationParams::prefetch_s, Unit::seconds, sim::between(0, 1),
-                   "Start of a prefetch of any size."),
-    };
-  }
+  static sim::FieldRows<MigrationParams> fields();
 };
 
 /// A CPU, a GPU and what couples them. Times in s, bandwidths in B/s.
@@ -146,21 +83,7 @@ struct PlatformParams {
   CopyParams copies;
   MigrationParams migration;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    using P = PlatformParams;
-    return sim::FieldTable{
-        sim::required(
-            sim::field("cpu", &P::cpu, Unit::none, sim::any_value(), "Part of the catalog whose core dispatches.")),
-        sim::required(
-            sim::field("gpu", &P::gpu, Unit::none, sim::any_value(), "Part of the catalog that runs the kernels.")),
-        sim::required(sim::field("link", &P::link, "Between host and device.")),
-        sim::required(sim::field("dispatch", &P::dispatch, "CPU time of the framework.")),
-        sim::required(sim::field("launch", &P::launch, "Launches: driver and front end of the device.")),
-        sim::required(sim::field("copies", &P::copies, "Copies between host and device.")),
-        sim::field("migration", &P::migration, "Managed memory: pages that move on a fault."),
-    };
-  }
+  static sim::FieldRows<PlatformParams> fields();
 
   /// Faults that no single field shows: bandwidths above the link's peak.
   static void check(const PlatformParams& platform, const sim::Node& fields, sim::Faults& faults);

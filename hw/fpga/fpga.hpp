@@ -40,16 +40,7 @@ inline constexpr double kUramBytes = 288 * 1024 / 8.0;   ///< of an Ultra RAM
 /// Multiply-adds that one DSP slice does a cycle, by format of operands.
 struct MacsPerDsp {
   double int8 = 2, int16 = 1, fp16 = 0.5, fp32 = 0.2;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kRate = sim::between(0.01, 8);
-    return sim::FieldTable{
-        sim::field("int8", &MacsPerDsp::int8, Unit::none, kRate, "8-bit integers."),
-        sim::field("int16", &MacsPerDsp::int16, Unit::none, kRate, "16-bit integers."),
-        sim::field("fp16", &MacsPerDsp::fp16, Unit::none, kRate, "16-bit floating point."),
-        sim::field("fp32", &MacsPerDsp::fp32, Unit::none, kRate, "32-bit floating point."),
-    };
-  }
+  static sim::FieldRows<MacsPerDsp> fields();
 };
 
 /// What a part offers. Sizes in bytes, rates per s.
@@ -63,29 +54,7 @@ struct FpgaParams {
   MacsPerDsp macs_per_dsp;
   double luts_per_mac = 100;
   double idle_w = 0, tdp_w = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kSome = sim::at_least(1);
-    return sim::FieldTable{
-        sim::required(sim::field("dsp", &FpgaParams::dsp, Unit::count, kSome, "DSP slices.")),
-        sim::required(sim::field("bram18", &FpgaParams::bram18, Unit::count, kSome, "Block RAMs of 18 Kbit.")),
-        sim::field("uram", &FpgaParams::uram, Unit::count, sim::at_least(0), "Ultra RAMs of 288 Kbit."),
-        sim::required(sim::field("lut", &FpgaParams::lut, Unit::count, kSome, "Look-up tables.")),
-        sim::field("shell_share", &FpgaParams::shell_share, Unit::ratio, sim::between(0, 0.9),
-                   "Share of everything that the platform keeps."),
-        sim::required(sim::field("clock", &FpgaParams::clock_hz, Unit::hertz, sim::between(10e6, 2e9),
-                                 "Clock that designs reach.")),
-        sim::required(sim::field("memory_bandwidth", &FpgaParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "HBM or DRAM.")),
-        sim::required(sim::field("memory", &FpgaParams::memory_bytes, Unit::bytes, kSome, "Its size.")),
-        sim::field("memory_ports", &FpgaParams::memory_ports, Unit::count, kSome, "Ports that share its bandwidth."),
-        sim::field("macs_per_dsp", &FpgaParams::macs_per_dsp, "Multiply-adds of a DSP slice a cycle."),
-        sim::field("luts_per_mac", &FpgaParams::luts_per_mac, Unit::none, sim::at_least(0),
-                   "Look-up tables of control and data movement, per multiply-add a cycle."),
-        sim::required(sim::field("idle", &FpgaParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
-        sim::required(sim::field("tdp", &FpgaParams::tdp_w, Unit::watts, sim::positive(), "Board power at most.")),
-    };
-  }
+  static sim::FieldRows<FpgaParams> fields();
   /// Faults that only several fields together show.
   static void check(const FpgaParams& fpga, const sim::Node& fields, sim::Faults& faults);
 };

@@ -67,4 +67,50 @@ std::int64_t flash3_splits(std::int64_t tiles, double work, std::int64_t sms, st
   return std::max<std::int64_t>(1, std::min(room, static_cast<std::int64_t>(wanted)));
 }
 
+sim::FieldRows<AttentionConstants> AttentionConstants::fields() {
+  using sim::Unit;
+  using C = AttentionConstants;
+  static const sim::FieldTable table{
+      sim::field("library", &C::library, "Whose tiles, splits and packing of grouped heads."),
+      sim::field("efficiency", &C::efficiency, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the tensor peak in the steady state, the softmax beside it not counted."),
+      sim::field("softmax_per_cycle", &C::softmax_per_cycle, Unit::none, sim::positive(),
+                 "Scores of the softmax that an SM turns out in a clock and that nothing hides."),
+      sim::field("start_cycles", &C::start_cycles, Unit::none, sim::at_least(0),
+                 "Clocks that a thread block takes beside its keys: start, first loads, last stores."),
+      sim::field("row_cycles", &C::row_cycles, Unit::none, sim::at_least(0),
+                 "Further clocks for a query row of it: loads, normalising, stores."),
+      sim::field("block_cycles", &C::block_cycles, Unit::none, sim::at_least(0),
+                 "Clocks that a lone group of warps waits in a block of keys: loads, barriers, softmax."),
+      sim::field("tail", &C::tail, Unit::ratio, sim::between(0, 2),
+                 "Longest thread blocks that the end of an uneven launch waits for."),
+      sim::field("memory_efficiency", &C::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the memory's peak that queries, keys, values and outputs reach."),
+      sim::field("l2_delivery", &C::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                 "Bytes of keys and values delivered to tiles per byte of L2 bandwidth."),
+      sim::field("resident_share", &C::resident_share, Unit::ratio, sim::between(0.01, 1.5),
+                 "Share of the L2 up to which the operands of a repeated call stay in it."),
+      sim::field("fixed", &C::fixed_s, Unit::seconds, sim::at_least(0), "Start and tail, beside the launch."),
+      sim::field("combine", &C::combine_s, Unit::seconds, sim::at_least(0),
+                 "Second pass that joins the splits of a context."),
+      sim::field("combine_split", &C::combine_split_s, Unit::seconds, sim::at_least(0),
+                 "What every split adds to that pass."),
+      sim::field("regroup", &C::regroup_s, Unit::seconds, sim::at_least(0),
+                 "A copy that turns grouped heads into rows, or back."),
+      sim::field("sequence", &C::sequence_s, Unit::seconds, sim::at_least(0),
+                 "Scheduling of a sequence inside the kernel, up to 992 of them."),
+      sim::field("cache_write", &C::cache_write, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the memory's peak of the kernel that scatters new keys and values into pages."),
+      sim::field("cache_token", &C::cache_token_s, Unit::seconds, sim::at_least(0),
+                 "What a token of 512 elements and more adds to that kernel; fewer elements, less."),
+      sim::field("gradient_start_cycles", &C::gradient_start_cycles, Unit::none, sim::at_least(0),
+                 "Clocks that a thread block of the gradient takes beside its queries."),
+      sim::field("gradient_add", &C::gradient_add, Unit::none, sim::at_least(0),
+                 "Bytes that adding a byte to the sum of a query's gradient takes of the L2's bandwidth."),
+      sim::field("gradient_tail", &C::gradient_tail, Unit::ratio, sim::between(0, 4),
+                 "Longest thread blocks that the end of a gradient waits for."),
+  };
+  return table;
+}
+
 }  // namespace orrery::hw

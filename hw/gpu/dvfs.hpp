@@ -24,17 +24,7 @@ struct DvfsParams {
   double step_hz = 15e6;
   double voltage_floor = 0.72;
   double knee = 0.5;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("lowest_clock", &DvfsParams::lowest_clock_hz, Unit::hertz, sim::positive(), "Lowest clock."),
-        sim::field("step", &DvfsParams::step_hz, Unit::hertz, sim::at_least(1e3), "From one clock to the next."),
-        sim::field("voltage_floor", &DvfsParams::voltage_floor, Unit::ratio, sim::between(0.3, 1),
-                   "Lowest voltage, as a share of that at the highest clock."),
-        sim::field("knee", &DvfsParams::knee, Unit::ratio, sim::between(0, 0.95),
-                   "Share of the highest clock at which the voltage reaches its floor."),
-    };
-  }
+  static sim::FieldRows<DvfsParams> fields();
 };
 
 /// Voltage at a share of the highest clock, as a share of the highest voltage.

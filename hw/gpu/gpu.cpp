@@ -162,4 +162,144 @@ MatrixOperands matrix_operands(const GpuParams& gpu, DType dtype, WeightFormat w
   return widened;
 }
 
+sim::FieldRows<PeakFlops> PeakFlops::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::required(sim::field("fp32", &PeakFlops::fp32, Unit::flop_per_s, sim::positive(), "Vector units.")),
+      sim::required(sim::field("fp16", &PeakFlops::fp16, Unit::flop_per_s, sim::positive(), "Tensor units.")),
+      sim::required(sim::field("bf16", &PeakFlops::bf16, Unit::flop_per_s, sim::positive(), "Tensor units.")),
+      sim::field("fp8", &PeakFlops::fp8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
+      sim::field("int8", &PeakFlops::int8, Unit::flop_per_s, sim::at_least(0), "Tensor units; 0 where absent."),
+      sim::field("fp4", &PeakFlops::fp4, Unit::flop_per_s, sim::at_least(0),
+                 "Tensor units, both operands of 4 bits; 0 where absent."),
+  };
+  return table;
+}
+
+sim::FieldRows<GemmConstants> GemmConstants::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::field("efficiency", &GemmConstants::efficiency, Unit::ratio, sim::between(0.01, 1.2),
+                 "Share of the tensor peak in the steady state of a tile; above 1 where the part clocks higher than "
+                 "its data sheet's peak."),
+      sim::field("fill_k", &GemmConstants::fill_k, Unit::none, sim::at_least(0),
+                 "Prologue and epilogue of a tile, as further steps of k of 16-bit operands."),
+      sim::field("wave_smoothing", &GemmConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
+                 "0: whole waves of tiles; 1: with many waves a last, partial one costs its share."),
+      sim::field("memory_efficiency", &GemmConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the memory's peak that products reach."),
+      sim::field("k_cycles", &GemmConstants::k_cycles, Unit::none, sim::at_least(0),
+                 "Cycles of latency that a thread block cannot hide, a step of k of 16-bit operands."),
+      sim::field("l2_delivery", &GemmConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                 "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+      sim::field("multicast", &GemmConstants::multicast, Unit::ratio, sim::between(1, 8),
+                 "Times as many where a library loads operands once for a cluster of thread blocks."),
+      sim::field("fixed_cycles", &GemmConstants::fixed_cycles, Unit::none, sim::at_least(0),
+                 "Cycles of start and tail, beside the launch."),
+      sim::field("split_cycles", &GemmConstants::split_cycles, Unit::none, sim::at_least(0),
+                 "Cycles that a split-K reduction takes to start."),
+      sim::field("split_traffic", &GemmConstants::split_traffic, Unit::ratio, sim::at_least(0),
+                 "Bytes that a reduction moves at L2 bandwidth, per byte of its fp32 partial results."),
+      sim::field("exposed_write", &GemmConstants::exposed_write, Unit::ratio, sim::between(0, 1),
+                 "Share of the time to write C that no tile's arithmetic hides."),
+      sim::field("unsplit_below", &GemmConstants::unsplit_below, Unit::none, sim::at_least(0),
+                 "Multiply-adds below which the library never splits k, 0: it always may; not for vectors (m of 1)."),
+      sim::field("unsplit_k", &GemmConstants::unsplit_k, Unit::none, sim::at_least(0),
+                 "Length of k from which it splits small products too."),
+      sim::field("l2_full", &GemmConstants::l2_full, Unit::ratio, sim::between(0, 2),
+                 "Working set, as a share of an L2 partition, up to which repeated calls find all of it there."),
+      sim::field("l2_none", &GemmConstants::l2_none, Unit::ratio, sim::between(0.01, 4),
+                 "Working set from which they find nothing; above l2_full."),
+      sim::field("peak_power", &GemmConstants::peak_power, Unit::ratio, sim::at_least(0),
+                 "Dynamic power of the matrix units at their peak on random operands, as a share of the TDP."),
+  };
+  return table;
+}
+
+sim::FieldRows<StreamConstants> StreamConstants::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::field("share", &StreamConstants::share, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the memory's peak that passes reach."),
+      sim::field("l2_share", &StreamConstants::l2_share, Unit::ratio, sim::between(0.01, 2),
+                 "Share of the L2's bandwidth that passes reach, reads and writes together."),
+      sim::field("l2_reach", &StreamConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                 "Bytes of a pass, as a multiple of the L2, of which half are found in it."),
+      sim::field("latency", &StreamConstants::latency_s, Unit::seconds, sim::at_least(0),
+                 "Of an iteration of a row kernel on data in the L2."),
+      sim::field("miss_latency", &StreamConstants::miss_latency_s, Unit::seconds, sim::at_least(0),
+                 "Further latency on data in device memory."),
+      sim::field("threads_per_sm", &StreamConstants::threads_per_sm, Unit::count, sim::between(32, 8192),
+                 "Threads that an SM holds (a fact)."),
+      sim::field("fixed", &StreamConstants::fixed_s, Unit::seconds, sim::at_least(0),
+                 "Start and tail, beside the launch."),
+  };
+  return table;
+}
+
+sim::FieldRows<MoeConstants> MoeConstants::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::field("efficiency", &MoeConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the tensor peak of a tile with all rows in use."),
+      sim::field("memory_efficiency", &MoeConstants::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the memory's peak at which experts' weights are read."),
+      sim::field("cta_bandwidth", &MoeConstants::cta_bandwidth, Unit::bytes_per_s, sim::positive(),
+                 "Rate at which a thread block loads its own operands, latency included."),
+      sim::field("block_start", &MoeConstants::block_start_s, Unit::seconds, sim::at_least(0),
+                 "Of a wave of thread blocks: ids of sorted rows, filling and emptying the pipeline."),
+      sim::field("wave_smoothing", &MoeConstants::wave_smoothing, Unit::ratio, sim::between(0, 1),
+                 "0: whole waves of tiles; 1: a last, partial wave costs its share."),
+      sim::field("l2_delivery", &MoeConstants::l2_delivery, Unit::ratio, sim::between(0.01, 8),
+                 "Operand bytes delivered to tiles per byte of L2 bandwidth."),
+      sim::field("l2_reach", &MoeConstants::l2_reach, Unit::ratio, sim::between(0.01, 4),
+                 "Weights, as a multiple of the L2, of which repeated calls find half in it."),
+      sim::field("unaligned_rate", &MoeConstants::unaligned_rate, Unit::none, sim::positive(),
+                 "Elements that an SM loads a clock where alignment is unknown."),
+      sim::field("combine_share", &MoeConstants::combine_share, Unit::ratio, sim::between(0.01, 1),
+                 "Speed of the weighted sum of experts' rows, against a plain pass over the same bytes."),
+      sim::field("sort", &MoeConstants::sort_s, Unit::seconds, sim::at_least(0),
+                 "Small kernels that sort tokens by expert."),
+      sim::field("remote", &MoeConstants::remote_s, Unit::seconds, sim::at_least(0),
+                 "Added where other ranks hold experts: mapping of experts, zeroing of their rows."),
+  };
+  return table;
+}
+
+sim::FieldRows<GpuParams> GpuParams::fields() {
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::required(sim::field("peak", &GpuParams::peak, "Peak rates by number format, dense.")),
+      sim::required(sim::field("sms", &GpuParams::sms, Unit::count, sim::at_least(1), "Streaming multiprocessors.")),
+      sim::required(sim::field("clock", &GpuParams::clock_hz, Unit::hertz, sim::positive(),
+                               "Highest clock: what the peaks hold for.")),
+      sim::required(
+          sim::field("l1", &GpuParams::l1_bytes, Unit::bytes, sim::positive(), "L1 and shared memory of an SM.")),
+      sim::required(sim::field("l2", &GpuParams::l2_bytes, Unit::bytes, sim::positive(), "Second-level cache.")),
+      sim::field("l2_partitions", &GpuParams::l2_partitions, Unit::count, sim::between(1, 64),
+                 "Parts of the L2 that each keep a copy of what all SMs read."),
+      sim::required(sim::field("l2_bandwidth", &GpuParams::l2_bandwidth, Unit::bytes_per_s, sim::positive(),
+                               "Measured read bandwidth of the L2.")),
+      sim::required(sim::field("memory", &GpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),
+      sim::required(sim::field("memory_bandwidth", &GpuParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
+                               "Peak of the device memory.")),
+      sim::field("launch_mode", &GpuParams::launch_mode, "How kernels are launched."),
+      sim::required(sim::field("launch_stream", &GpuParams::launch_stream_s, Unit::seconds, sim::at_least(0),
+                               "Shortest time between two kernels of a stream.")),
+      sim::required(sim::field("launch_graph", &GpuParams::launch_graph_s, Unit::seconds, sim::at_least(0),
+                               "Shortest time between two kernels of a graph.")),
+      sim::required(sim::field("link", &GpuParams::link, "Link into the node.")),
+      sim::required(sim::field("power", &GpuParams::power, "Power and energy.")),
+      sim::field("dvfs", &GpuParams::dvfs, "Clocks and voltages."),
+      sim::field("die", &GpuParams::die, "The die, for estimates of area and cost."),
+      sim::field("gemm", &GpuParams::gemm, "Constants of matrix products."),
+      sim::field("attention", &GpuParams::attention, "Constants of attention."),
+      sim::field("flash2", &GpuParams::flash2,
+                 "The same for FlashAttention-2, where `attention` is of another library."),
+      sim::field("stream", &GpuParams::stream, "Constants of passes over memory."),
+      sim::field("moe", &GpuParams::moe, "Constants of grouped products and MoE layers."),
+  };
+  return table;
+}
+
 }  // namespace orrery::hw

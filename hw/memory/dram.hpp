@@ -32,23 +32,7 @@ constexpr auto enum_names(DramStandard) {
 struct DramOrganisation {
   std::int64_t channels = 1, pseudo_channels = 1, ranks = 1, bank_groups = 4, banks_per_group = 4;
   std::int64_t rows = 0, columns = 0, bus_bits = 0, burst = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using O = DramOrganisation;
-    return sim::FieldTable{
-        sim::required(sim::field("channels", &O::channels, Unit::count, sim::between(1, 4096), "Of the device.")),
-        sim::field("pseudo_channels", &O::pseudo_channels, Unit::count, sim::between(1, 8),
-                   "Independent halves of a channel (HBM), or subchannels (DDR5)."),
-        sim::field("ranks", &O::ranks, Unit::count, sim::between(1, 16), "That share a pseudo-channel's bus."),
-        sim::required(sim::field("bank_groups", &O::bank_groups, Unit::count, sim::between(1, 16), "Of a rank.")),
-        sim::required(sim::field("banks_per_group", &O::banks_per_group, Unit::count, sim::between(1, 16), "Banks.")),
-        sim::required(sim::field("rows", &O::rows, Unit::count, sim::between(1, 1 << 24), "Of a bank.")),
-        sim::required(sim::field("columns", &O::columns, Unit::count, sim::between(1, 1 << 16), "Bus words of a row.")),
-        sim::required(sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024), "Of a pseudo-channel.")),
-        sim::required(
-            sim::field("burst", &O::burst, Unit::count, sim::between(1, 64), "Bus words of a column command.")),
-    };
-  }
+  static sim::FieldRows<DramOrganisation> fields();
 };
 
 /// Least distances between commands, in clocks.
@@ -57,57 +41,14 @@ struct DramTiming {
   std::int64_t ccd_s = 0, ccd_l = 0, rrd_s = 0, rrd_l = 0, faw = 0;
   std::int64_t wr = 0, wtr_s = 0, wtr_l = 0, rtp = 0, rl = 0, wl = 0;
   std::int64_t rfc = 0, refi = 0, rtrs = 1;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using T = DramTiming;
-    const auto clocks = [](const char* name, std::int64_t T::*member, const char* doc) {
-      return sim::required(sim::field(name, member, Unit::count, sim::between(1, 1e6), doc));
-    };
-    return sim::FieldTable{
-        clocks("rcd_rd", &T::rcd_rd, "tRCDRD: activation to read, clocks."),
-        clocks("rcd_wr", &T::rcd_wr, "tRCDWR: activation to write."),
-        clocks("rp", &T::rp, "tRP: precharge to activation of the same bank."),
-        clocks("ras", &T::ras, "tRAS: activation to precharge."),
-        clocks("rc", &T::rc, "tRC: activation to activation of the same bank."),
-        clocks("ccd_s", &T::ccd_s, "tCCD_S: column command to column command, other bank group."),
-        clocks("ccd_l", &T::ccd_l, "tCCD_L: the same, same bank group."),
-        clocks("rrd_s", &T::rrd_s, "tRRD_S: activation to activation, other bank group."),
-        clocks("rrd_l", &T::rrd_l, "tRRD_L: the same, same bank group."),
-        clocks("faw", &T::faw, "tFAW (tXAW): window that holds at most four activations of a rank."),
-        clocks("wr", &T::wr, "tWR: last word of a write to precharge."),
-        clocks("wtr_s", &T::wtr_s, "tWTR_S: last word of a write to read, other bank group."),
-        clocks("wtr_l", &T::wtr_l, "tWTR_L: the same, same bank group."),
-        clocks("rtp", &T::rtp, "tRTP: read to precharge."),
-        clocks("rl", &T::rl, "Read latency: command to first word."),
-        clocks("wl", &T::wl, "Write latency."),
-        clocks("rfc", &T::rfc, "tRFC: length of a refresh of a rank."),
-        clocks("refi", &T::refi, "tREFI: distance of refreshes."),
-        sim::field("rtrs", &T::rtrs, Unit::count, sim::between(0, 64),
-                   "Gap on the bus where another rank, or the other direction, drives it."),
-    };
-  }
+  static sim::FieldRows<DramTiming> fields();
 };
 
 /// Energy in J per bit by level of the path, and of the device without commands in W.
 struct DramEnergy {
   double activate_bit_j = 0, cell_bit_j = 0, column_bit_j = 0, group_bit_j = 0, tsv_bit_j = 0, io_bit_j = 0;
   double background_w = 0, open_rows_w = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using E = DramEnergy;
-    constexpr sim::Range kAny = sim::at_least(0);
-    return sim::FieldTable{
-        sim::field("activate_bit", &E::activate_bit_j, Unit::joules, kAny,
-                   "Opening and closing a row, per bit of the row."),
-        sim::field("cell_bit", &E::cell_bit_j, Unit::joules, kAny, "Column access at the bank."),
-        sim::field("column_bit", &E::column_bit_j, Unit::joules, kAny, "From the bank to its group's multiplexer."),
-        sim::field("group_bit", &E::group_bit_j, Unit::joules, kAny, "From there to the die's global bus."),
-        sim::field("tsv_bit", &E::tsv_bit_j, Unit::joules, kAny, "Through the stack."),
-        sim::field("io_bit", &E::io_bit_j, Unit::joules, kAny, "From the device to the host."),
-        sim::field("background", &E::background_w, Unit::watts, kAny, "Of the device, whatever it does."),
-        sim::field("open_rows", &E::open_rows_w, Unit::watts, kAny, "Of the device on top, while a row is open."),
-    };
-  }
+  static sim::FieldRows<DramEnergy> fields();
 };
 
 /// A memory device.
@@ -119,19 +60,7 @@ struct DramParams {
   std::int64_t transfers_per_clock = 2;
   DramTiming timing;
   DramEnergy energy;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("standard", &DramParams::standard, "Family.")),
-        sim::required(sim::field("organisation", &DramParams::organisation, "Counts.")),
-        sim::required(sim::field("clock", &DramParams::clock_hz, Unit::hertz, sim::between(1e8, 1e10),
-                                 "Command clock, in which the timings count.")),
-        sim::field("transfers_per_clock", &DramParams::transfers_per_clock, Unit::count, sim::between(1, 16),
-                   "Bus words that the data pins carry in a command clock."),
-        sim::required(sim::field("timing", &DramParams::timing, "Clocks.")),
-        sim::field("energy", &DramParams::energy, "Energy by level."),
-    };
-  }
+  static sim::FieldRows<DramParams> fields();
 
   /// Faults that no single field shows: timings that contradict each other, counts that do not divide.
   static void check(const DramParams& dram, const sim::Node& fields, sim::Faults& faults);

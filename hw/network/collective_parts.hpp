@@ -19,47 +19,19 @@ struct RingParams {
   std::int64_t chunks = 1;
   std::optional<std::int64_t> chunk_bytes;
   bool bidirectional = false;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("channels", &RingParams::channels, Unit::count, sim::between(1, 4096),
-                   "Rings side by side (in each direction), each with a part of every shard."),
-        sim::field("chunks", &RingParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                   "Chunks into which a channel cuts its part; each goes on as soon as it has arrived."),
-        sim::field("chunk_bytes", &RingParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                   "Largest chunk: raises the number of chunks where it must; null sets no limit."),
-        sim::field("bidirectional", &RingParams::bidirectional, "Half of every shard runs the other way round."),
-    };
-  }
+  static sim::FieldRows<RingParams> fields();
 };
 
 struct DoubleTreeParams {
   std::int64_t chunks = 8;
   std::optional<std::int64_t> chunk_bytes;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("chunks", &DoubleTreeParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                   "Chunks into which each tree cuts its half of the buffer."),
-        sim::field("chunk_bytes", &DoubleTreeParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                   "Largest chunk: raises the number of chunks where it must; null sets no limit."),
-    };
-  }
+  static sim::FieldRows<DoubleTreeParams> fields();
 };
 
 struct DirectParams {
   bool staggered = true;
   std::int64_t window = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("staggered", &DirectParams::staggered,
-                   "Rank r sends to r+1, r+2 …, so that receivers differ; else all send to 0, 1 … in this order."),
-        sim::field(
-            "window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
-            "Messages that a rank has under way, or waiting for a receiver to enter, at a time; 0 sends all at once."),
-    };
-  }
+  static sim::FieldRows<DirectParams> fields();
 };
 
 /// Algorithm of one level of `hierarchical`.
@@ -74,28 +46,13 @@ struct HierarchicalParams {
   LevelAlgorithm across = LevelAlgorithm::ring;
   RingParams ring;
   DirectParams direct;
-  static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("inside", &HierarchicalParams::inside, "Algorithm among the ranks of a node."),
-        sim::field("across", &HierarchicalParams::across, "Algorithm between the nodes."),
-        sim::field("ring", &HierarchicalParams::ring, "Parameters where a level is a ring."),
-        sim::field("direct", &HierarchicalParams::direct, "Parameters where a level is direct, and of all_to_all."),
-    };
-  }
+  static sim::FieldRows<HierarchicalParams> fields();
 };
 
 struct InNetworkParams {
   std::int64_t chunks = 8;
   std::optional<std::int64_t> chunk_bytes;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("chunks", &InNetworkParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                   "Chunks of the buffer (all_gather, reduce_scatter: of a shard) that follow each other up and down."),
-        sim::field("chunk_bytes", &InNetworkParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                   "Largest chunk: raises the number of chunks where it must; null sets no limit."),
-    };
-  }
+  static sim::FieldRows<InNetworkParams> fields();
 };
 
 std::unique_ptr<CollectiveSchedule> make_ring(const RingParams& params, const CollectiveSpec& spec);

@@ -30,17 +30,7 @@ constexpr auto enum_names(MatrixKind) {
 /// Multiply-adds per cell and cycle by number format, with 16-bit at 1 as a rule. 0: the unit lacks the format.
 struct MatrixRates {
   double fp32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kRate = sim::between(0, 16);
-    return sim::FieldTable{
-        sim::field("fp32", &MatrixRates::fp32, Unit::ratio, kRate, "0: fp32 products run on the vector unit."),
-        sim::field("fp16", &MatrixRates::fp16, Unit::ratio, kRate, "0: runs at the rate of bf16."),
-        sim::field("bf16", &MatrixRates::bf16, Unit::ratio, kRate, "0: runs at the rate of fp16."),
-        sim::field("fp8", &MatrixRates::fp8, Unit::ratio, kRate, "0: runs at the 16-bit rate."),
-        sim::field("int8", &MatrixRates::int8, Unit::ratio, kRate, "0: runs at the 16-bit rate."),
-    };
-  }
+  static sim::FieldRows<MatrixRates> fields();
 };
 
 /// The matrix unit of a core.
@@ -51,23 +41,7 @@ struct MatrixUnit {
   bool preload = true;
   double efficiency = 1;
   MatrixRates rates;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kEdge = sim::between(1, 4096);
-    return sim::FieldTable{
-        sim::required(sim::field("kind", &MatrixUnit::kind, "Systolic array, or a cube that multiplies blocks.")),
-        sim::field("dataflow", &MatrixUnit::dataflow, "Operand that stays in a systolic array: ws, os or is."),
-        sim::required(sim::field("rows", &MatrixUnit::rows, Unit::count, kEdge, "Rows of cells; m of a cube.")),
-        sim::required(sim::field("columns", &MatrixUnit::columns, Unit::count, kEdge, "Columns; n of a cube.")),
-        sim::field("depth", &MatrixUnit::depth, Unit::count, kEdge, "k of a cube; 1 for a systolic array."),
-        sim::field("per_core", &MatrixUnit::per_core, Unit::count, sim::between(1, 64), "Such units a core."),
-        sim::field("preload", &MatrixUnit::preload,
-                   "Whether the next stationary operand shifts in behind the current fold (systolic)."),
-        sim::field("efficiency", &MatrixUnit::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of its cycles that the unit does not stall on issue and scratchpads."),
-        sim::required(sim::field("rates", &MatrixUnit::rates, "Multiply-adds a cell and cycle by number format.")),
-    };
-  }
+  static sim::FieldRows<MatrixUnit> fields();
 };
 
 /// The vector units of a core, together.
@@ -76,54 +50,20 @@ struct VectorUnit {
   double efficiency = 1;
   double softmax_ops = 5;
   bool through_l2 = false;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("bytes_per_cycle", &VectorUnit::bytes_per_cycle, Unit::count, sim::between(1, 1 << 20),
-                                 "Operand bytes that the vector units of a core work on in a cycle.")),
-        sim::field("efficiency", &VectorUnit::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of its cycles that the unit does not stall."),
-        sim::field("softmax_ops", &VectorUnit::softmax_ops, Unit::count, sim::at_least(0),
-                   "Vector operations a score of attention: scale, maximum, exponential, sum, rescale."),
-        sim::field("through_l2", &VectorUnit::through_l2,
-                   "Whether matrix results reach the vector units through the L2 (split cores)."),
-    };
-  }
+  static sim::FieldRows<VectorUnit> fields();
 };
 
 /// Scratchpads of a core. 0 for left, right, accumulator, unified: there is none of its own, L1 serves.
 struct Scratchpads {
   std::int64_t l1 = 0, left = 0, right = 0, accumulator = 0, unified = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kSize = sim::between(0, 1LL << 40);
-    return sim::FieldTable{
-        sim::required(sim::field("l1", &Scratchpads::l1, Unit::bytes, sim::positive(), "Operand buffer (L1, VMEM).")),
-        sim::field("left", &Scratchpads::left, Unit::bytes, kSize, "Buffer of left operands (L0A)."),
-        sim::field("right", &Scratchpads::right, Unit::bytes, kSize, "Buffer of right operands (L0B)."),
-        sim::field("accumulator", &Scratchpads::accumulator, Unit::bytes, kSize, "Buffer of sums, fp32 (L0C)."),
-        sim::field("unified", &Scratchpads::unified, Unit::bytes, kSize, "Buffer of the vector units (UB)."),
-    };
-  }
+  static sim::FieldRows<Scratchpads> fields();
 };
 
 /// Paths of a core in bytes a cycle; 0: the path does not limit.
 struct DmaRates {
   double l2_read = 0, l2_write = 0, l1_left = 0, l1_right = 0, result = 0, unified = 0;
   double fixed_s = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kRate = sim::between(0, 1 << 20);
-    return sim::FieldTable{
-        sim::field("l2_read", &DmaRates::l2_read, Unit::none, kRate, "L2 or NoC to L1, bytes a cycle."),
-        sim::field("l2_write", &DmaRates::l2_write, Unit::none, kRate, "Core to L2 or NoC, bytes a cycle."),
-        sim::field("l1_left", &DmaRates::l1_left, Unit::none, kRate, "L1 to the left operand buffer, bytes a cycle."),
-        sim::field("l1_right", &DmaRates::l1_right, Unit::none, kRate, "L1 to the right operand buffer."),
-        sim::field("result", &DmaRates::result, Unit::none, kRate, "Accumulator to where results go, bytes a cycle."),
-        sim::field("unified", &DmaRates::unified, Unit::none, kRate, "Memory to the vector units' buffer and back."),
-        sim::field("fixed", &DmaRates::fixed_s, Unit::seconds, sim::at_least(0), "Start of a transfer."),
-    };
-  }
+  static sim::FieldRows<DmaRates> fields();
 };
 
 /// One NPU. Sizes in bytes, rates per s, times in s.
@@ -145,40 +85,7 @@ struct NpuParams {
   DvfsParams dvfs;
   DieParams die;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("cores", &NpuParams::cores, Unit::count, sim::between(1, 1 << 16),
-                                 "Cores that share the memory.")),
-        sim::required(sim::field("clock", &NpuParams::clock_hz, Unit::hertz, sim::positive(), "Clock of the cores.")),
-        sim::required(sim::field("matrix", &NpuParams::matrix, "Matrix unit of a core.")),
-        sim::required(sim::field("vector", &NpuParams::vector, "Vector units of a core.")),
-        sim::required(sim::field("scratch", &NpuParams::scratch, "Scratchpads of a core.")),
-        sim::field("dma", &NpuParams::dma, "Paths of a core."),
-        sim::field("l2", &NpuParams::l2_bytes, Unit::bytes, sim::at_least(0), "Shared buffer; 0 where there is none."),
-        sim::field("l2_bandwidth", &NpuParams::l2_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                   "Of the shared buffer or the network on chip, all cores; 0: it does not limit."),
-        sim::required(sim::field("memory", &NpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),
-        sim::required(sim::field("memory_bandwidth", &NpuParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Peak of the device memory.")),
-        sim::field("memory_efficiency", &NpuParams::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Share of that peak which all cores together reach."),
-        sim::field("memory_latency", &NpuParams::memory_latency_s, Unit::seconds, sim::at_least(0),
-                   "From a request to its first byte: paid once a kernel, before the pipeline runs."),
-        sim::field("core_bandwidth", &NpuParams::core_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                   "Device memory bandwidth that one core alone reaches; 0: all of it."),
-        sim::field("launch", &NpuParams::launch_s, Unit::seconds, sim::at_least(0), "Launch of a kernel."),
-        sim::field("step", &NpuParams::step_s, Unit::seconds, sim::at_least(0),
-                   "Loop and synchronisation of one step of the double-buffered pipeline."),
-        sim::field("whole_operands", &NpuParams::whole_operands,
-                   "Whether a product that fits half of the L1 is one step a core, loaded, computed, stored: compilers "
-                   "that cut only what does not fit."),
-        sim::field("link", &NpuParams::link, "Links to other devices."),
-        sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
-        sim::field("dvfs", &NpuParams::dvfs, "Clocks and voltages."),
-        sim::field("die", &NpuParams::die, "The die, for estimates of area and cost; it has no registers to count."),
-    };
-  }
+  static sim::FieldRows<NpuParams> fields();
 
   /// Faults that fields of one file make together: no 16-bit format, scratchpads that hold no tile, sizes that
   /// contradict each other.

@@ -34,4 +34,26 @@ double achieved_bandwidth(const LinkPart& link, LinkDirection direction) {
   return share(link, direction) * link.bandwidth * payload / (payload + static_cast<double>(link.header_bytes));
 }
 
+sim::FieldRows<LinkPart> LinkPart::fields() {
+  using sim::Unit;
+  constexpr sim::Range kShare = sim::between(0.01, 1);
+  static const sim::FieldTable table{
+      sim::required(sim::field("bandwidth", &LinkPart::bandwidth, Unit::bytes_per_s, sim::positive(),
+                               "Peak of one direction, after line coding, all lanes or links together.")),
+      sim::required(sim::field("latency", &LinkPart::latency_s, Unit::seconds, sim::between(0, 1),
+                               "From a byte's departure to its arrival.")),
+      sim::field("payload", &LinkPart::payload_bytes, Unit::bytes, sim::at_least(1), "Largest data of a packet."),
+      sim::field("header", &LinkPart::header_bytes, Unit::bytes, sim::at_least(0),
+                 "Header, checks and framing of a packet."),
+      sim::field("efficiency", &LinkPart::efficiency, Unit::ratio, kShare,
+                 "What flow control and copying engines leave of the rest."),
+      sim::field("reverse_efficiency", &LinkPart::reverse_efficiency, Unit::ratio, sim::between(0, 1),
+                 "The same on the way back (device to host); 0: as the way there."),
+      sim::field("coherent", &LinkPart::coherent,
+                 "Whether caches stay coherent over it: loads and stores reach the other side."),
+      sim::field("energy_per_byte", &LinkPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
+  };
+  return table;
+}
+
 }  // namespace orrery::hw

@@ -23,17 +23,7 @@ struct TierAccess {
   double latency_s = 0;
   double iops = 0;
   double byte_j = 0;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(
-            sim::field("bandwidth", &TierAccess::bandwidth, Unit::bytes_per_s, sim::positive(), "Peak it reaches.")),
-        sim::required(sim::field("latency", &TierAccess::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of one access on an idle tier.")),
-        sim::field("iops", &TierAccess::iops, Unit::per_s, sim::at_least(0), "Most requests per second; 0: no bound."),
-        sim::field("energy_per_byte", &TierAccess::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte moved."),
-    };
-  }
+  static sim::FieldRows<TierAccess> fields();
 };
 
 /// Sizes in bytes.
@@ -44,19 +34,7 @@ struct MemoryTier {
   std::int64_t outstanding = 1;
   TierAccess read, write;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("capacity", &MemoryTier::capacity_bytes, Unit::bytes, sim::positive(),
-                                 "Of one module, stack or drive.")),
-        sim::required(sim::field("granule", &MemoryTier::granule_bytes, Unit::bytes, sim::at_least(1),
-                                 "Smallest unit that moves.")),
-        sim::required(sim::field("outstanding", &MemoryTier::outstanding, Unit::count, sim::at_least(1),
-                                 "Granules that can be under way at a time.")),
-        sim::required(sim::field("read", &MemoryTier::read, "Reads.")),
-        sim::required(sim::field("write", &MemoryTier::write, "Writes.")),
-    };
-  }
+  static sim::FieldRows<MemoryTier> fields();
 };
 
 enum class TierDirection : std::uint8_t { read, write };

@@ -211,4 +211,36 @@ std::unique_ptr<CostModel> make_attention_pim_cost(const AttentionPimParams& pim
   return std::make_unique<AttentionPimCost>(pim, std::move(host));
 }
 
+sim::FieldRows<AttentionPimParams> AttentionPimParams::fields() {
+  using sim::Unit;
+  using P = AttentionPimParams;
+  static const sim::FieldTable table{
+      sim::required(sim::field("level", &P::level, "Where the units sit.")),
+      sim::required(sim::field("dram", &P::dram, "The memory, one stack.")),
+      sim::required(sim::field("stacks", &P::stacks, Unit::count, sim::between(1, 4096), "Of the device.")),
+      sim::field("power_limited", &P::power_limited, "Whether the stack's power slows the units."),
+      sim::field("limited_clocks", &P::limited_clocks, Unit::count, sim::between(0, 1024),
+                 "Clocks between accesses of a unit under the power limit; 0: from the budget."),
+      sim::field("power_budget", &P::power_budget_w, Unit::watts, sim::at_least(0),
+                 "Of a stack; 0: what reads at the peak with tFAW's activations draw."),
+      sim::field("dual_row_buffer", &P::dual_row_buffer,
+                 "Whether the host may access banks while units work (NeuPIMs); else they are blocked."),
+      sim::field("shared_memory", &P::shared_memory,
+                 "Whether the stacks are the host's own memory; else they hang on the link."),
+      sim::field("link_bandwidth", &P::link_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                 "Between host and device, per direction; needed where memory is not shared."),
+      sim::field("link_latency", &P::link_latency_s, Unit::seconds, sim::at_least(0), "Of a transfer."),
+      sim::field("softmax_bandwidth", &P::softmax_bandwidth, Unit::bytes_per_s, sim::at_least(0),
+                 "Scores that a buffer die turns into probabilities; 0: the stack's peak."),
+      sim::field("queries_per_read", &P::queries_per_read, Unit::count, sim::between(1, 256),
+                 "Query heads that one pass over their shared keys serves."),
+      sim::field("lanes_per_item", &P::lanes_per_item, Unit::count, sim::between(0, 4096),
+                 "Pseudo-channels over which one sequence's keys of a head spread; 0: all of a stack."),
+      sim::field("launch", &P::launch_s, Unit::seconds, sim::at_least(0), "Host's cost of starting a kernel."),
+      sim::field("offload", &P::offload, "When decode attention goes to the units."),
+      sim::field("energy", &P::energy, "Energy of the units."),
+  };
+  return table;
+}
+
 }  // namespace orrery::hw

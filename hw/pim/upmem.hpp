@@ -43,15 +43,7 @@ namespace orrery::hw {
 /// One direction of the MRAM-WRAM engine, in cycles.
 struct UpmemDma {
   double fixed_cycles = 64, cycles_per_byte = 0.52;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("fixed_cycles", &UpmemDma::fixed_cycles, Unit::count, sim::at_least(0),
-                   "Cycles of the engine for a transfer of no bytes."),
-        sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(),
-                   "Further cycles a byte."),
-    };
-  }
+  static sim::FieldRows<UpmemDma> fields();
 };
 
 /// Instructions of arithmetic on 32-bit operands, loads, addresses and loops left out.
@@ -60,24 +52,7 @@ struct UpmemInstructions {
   double add_float = 66, multiply_float = 170;
   double dma_call = 10;
   double barrier = 45;
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr sim::Range kCount = sim::at_least(0);
-    return sim::FieldTable{
-        sim::field("add", &UpmemInstructions::add, Unit::count, kCount, "32-bit addition (64-bit: two)."),
-        sim::field("multiply_base", &UpmemInstructions::multiply_base, Unit::count, kCount,
-                   "Call, swap, move and return around the steps of a 32-bit product."),
-        sim::field("multiply_bit", &UpmemInstructions::multiply_bit, Unit::count, kCount,
-                   "Steps per significant bit of the smaller operand."),
-        sim::field("divide", &UpmemInstructions::divide, Unit::count, kCount, "32-bit division."),
-        sim::field("add_float", &UpmemInstructions::add_float, Unit::count, kCount, "fp32 addition, emulated."),
-        sim::field("multiply_float", &UpmemInstructions::multiply_float, Unit::count, kCount,
-                   "fp32 product, emulated."),
-        sim::field("dma_call", &UpmemInstructions::dma_call, Unit::count, kCount, "Set-up of one MRAM-WRAM transfer."),
-        sim::field("barrier", &UpmemInstructions::barrier, Unit::count, kCount,
-                   "Hand-shake and barrier, per tasklet and round."),
-    };
-  }
+  static sim::FieldRows<UpmemInstructions> fields();
 };
 
 /// One direction of parallel copies between the host and the DPUs of a rank.
@@ -87,25 +62,7 @@ struct UpmemHostCopy {
   std::optional<double> cold_bandwidth;
   std::int64_t lanes = 4, streams = 16;
   double serial_fixed_s = 36e-6, serial_bandwidth = 0.33e9;
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("fixed", &UpmemHostCopy::fixed_s, Unit::seconds, sim::at_least(0), "Start of a parallel copy."),
-        sim::field("lane_bandwidth", &UpmemHostCopy::lane_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Bandwidth of one DPU: its words are interleaved with those of its neighbours."),
-        sim::field("host_bandwidth", &UpmemHostCopy::host_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Rate at which the host reads, transposes and writes different bytes."),
-        sim::field("cold_bandwidth", &UpmemHostCopy::cold_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Further limit of one DPU's data where it misses the host's cache; null: none."),
-        sim::field("lanes", &UpmemHostCopy::lanes, Unit::count, sim::between(1, 64), "DPUs that share a burst."),
-        sim::field("streams", &UpmemHostCopy::streams, Unit::count, sim::between(1, 64),
-                   "DPUs whose data the host keeps in flight."),
-        sim::field("serial_fixed", &UpmemHostCopy::serial_fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start of a copy with one DPU."),
-        sim::field("serial_bandwidth", &UpmemHostCopy::serial_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Bandwidth of a copy with one DPU."),
-    };
-  }
+  static sim::FieldRows<UpmemHostCopy> fields();
 };
 
 /// A system of UPMEM DIMMs and the host they hang on. Sizes in bytes, times in s.
@@ -124,46 +81,7 @@ struct UpmemParams {
   double host_cache_bytes = 6e6, host_memory_bandwidth = 23.1e9;
   double dimm_power_w = 23.22, dimm_idle_w = 0;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    constexpr auto kCount = sim::at_least(1);
-    return sim::FieldTable{
-        sim::required(sim::field("dimms", &UpmemParams::dimms, Unit::count, kCount, "DIMMs of the system.")),
-        sim::field("ranks_per_dimm", &UpmemParams::ranks_per_dimm, Unit::count, kCount, "Ranks of a DIMM."),
-        sim::field("dpus_per_rank", &UpmemParams::dpus_per_rank, Unit::count, sim::between(1, 128),
-                   "Cores of a rank: one a bank."),
-        sim::required(sim::field("clock", &UpmemParams::clock_hz, Unit::hertz, sim::between(50e6, 2e9), "DPU clock.")),
-        sim::field("chips_per_rank", &UpmemParams::chips_per_rank, Unit::count, sim::between(1, 64),
-                   "DRAM chips that share a rank's bursts."),
-        sim::field("pipeline_stages", &UpmemParams::pipeline_stages, Unit::count, kCount, "Stages of the pipeline."),
-        sim::field("issue_gap", &UpmemParams::issue_gap, Unit::count, kCount,
-                   "Cycles between two instructions of a tasklet: tasklets that fill the pipeline."),
-        sim::field("max_tasklets", &UpmemParams::max_tasklets, Unit::count, kCount, "Threads the hardware has."),
-        sim::field("tasklets", &UpmemParams::tasklets, Unit::count, kCount, "Threads that programs use."),
-        sim::field("mram", &UpmemParams::mram_bytes, Unit::bytes, kCount, "DRAM of a DPU."),
-        sim::field("wram", &UpmemParams::wram_bytes, Unit::bytes, kCount, "Scratchpad of a DPU."),
-        sim::field("iram", &UpmemParams::iram_bytes, Unit::bytes, kCount, "Instruction memory of a DPU."),
-        sim::field("bank_conflict", &UpmemParams::bank_conflict, Unit::ratio, sim::between(0, 1),
-                   "Share of instructions with two source registers that lose a cycle to the register file."),
-        sim::field("dma_read", &UpmemParams::dma_read, "MRAM to WRAM."),
-        sim::field("dma_write", &UpmemParams::dma_write, "WRAM to MRAM."),
-        sim::field("instructions", &UpmemParams::instructions, "Instruction counts of arithmetic and calls."),
-        sim::field("to_dpu", &UpmemParams::to_dpu, "Copies from the host to MRAM."),
-        sim::field("from_dpu", &UpmemParams::from_dpu, "Copies from MRAM to the host."),
-        sim::field("symbol_fixed", &UpmemParams::symbol_fixed_s, Unit::seconds, sim::at_least(0),
-                   "Start of a parallel read of a variable in WRAM."),
-        sim::field("symbol_bandwidth", &UpmemParams::symbol_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Bandwidth of reading a variable in WRAM, one DPU after another."),
-        sim::field("launch", &UpmemParams::launch_s, Unit::seconds, sim::at_least(0),
-                   "Boot of all DPUs and the poll that sees them end."),
-        sim::field("host_cache", &UpmemParams::host_cache_bytes, Unit::bytes, sim::at_least(0),
-                   "Host data that is in its cache when a copy starts."),
-        sim::field("host_memory_bandwidth", &UpmemParams::host_memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Memory bandwidth of the host: what the CPU baseline runs at."),
-        sim::field("dimm_power", &UpmemParams::dimm_power_w, Unit::watts, sim::at_least(0), "A busy DIMM."),
-        sim::field("dimm_idle", &UpmemParams::dimm_idle_w, Unit::watts, sim::at_least(0), "An idle DIMM."),
-    };
-  }
+  static sim::FieldRows<UpmemParams> fields();
   std::int64_t dpus() const { return dimms * ranks_per_dimm * dpus_per_rank; }
   /// Faults that only several fields together show: one clear line each.
   static void check(const UpmemParams& upmem, const sim::Node& fields, sim::Faults& faults);

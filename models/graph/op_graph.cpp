@@ -111,6 +111,13 @@ std::string OpGraph::fresh_name(std::string_view base) {
   return candidate;
 }
 
+OpGraph::OpGraph() = default;
+OpGraph::~OpGraph() = default;
+OpGraph::OpGraph(const OpGraph&) = default;
+OpGraph::OpGraph(OpGraph&&) noexcept = default;
+OpGraph& OpGraph::operator=(const OpGraph&) = default;
+OpGraph& OpGraph::operator=(OpGraph&&) noexcept = default;
+
 TensorId OpGraph::add_tensor(Tensor tensor) {
   if (tensor.role == TensorRole::activation)
     throw GraphError(fmt::format("tensor '{}': an activation is made by an op", tensor.name));

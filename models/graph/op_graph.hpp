@@ -194,6 +194,13 @@ class OpGraph {
   std::string name;  ///< of the model
   Facts facts;       ///< what is known of its dimensions
 
+  OpGraph();  // these are defined once: every source that holds a graph would compile them anew
+  ~OpGraph();
+  OpGraph(const OpGraph&);
+  OpGraph(OpGraph&&) noexcept;
+  OpGraph& operator=(const OpGraph&);
+  OpGraph& operator=(OpGraph&&) noexcept;
+
   // building
   TensorId add_tensor(Tensor tensor);  ///< an input, parameter, constant or state; throws GraphError for an activation
   TensorId input(std::string name, std::vector<SymExpr> shape, ElementType type);

@@ -289,6 +289,13 @@ Node parse_value(std::string_view text, const Origin& origin) {
 
 }  // namespace
 
+Node::Node() = default;
+Node::~Node() = default;
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+
 Node Node::boolean(bool value) {
   Node node;
   node.kind_ = Kind::boolean;

@@ -23,7 +23,13 @@ class Node {
  public:
   enum class Kind : std::uint8_t { null, boolean, integer, real, string, array, object };
 
-  Node() = default;
+  // Defined once: trees of nodes are copied and freed all over, and in headers each source would compile that anew.
+  Node();
+  ~Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
   static Node boolean(bool value);
   static Node integer(std::int64_t value);
   static Node real(double value);

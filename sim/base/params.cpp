@@ -108,6 +108,13 @@ std::string range_text(const Range& range, Unit unit) {
   return "any value";
 }
 
+FieldInfo::FieldInfo() = default;
+FieldInfo::~FieldInfo() = default;
+FieldInfo::FieldInfo(const FieldInfo&) = default;
+FieldInfo::FieldInfo(FieldInfo&&) noexcept = default;
+FieldInfo& FieldInfo::operator=(const FieldInfo&) = default;
+FieldInfo& FieldInfo::operator=(FieldInfo&&) noexcept = default;
+
 std::string expectation(const FieldInfo& info) {
   if (info.type == "boolean") return "true or false";
   if (!info.choices.empty()) return fmt::format("one of {}", fmt::join(info.choices, ", "));

@@ -112,6 +112,22 @@ struct FieldTable {
 template <class S, class... F>
 FieldTable(const Field<S>&, const F&...) -> FieldTable<S, 1 + sizeof...(F)>;
 
+/// A table that stands in a source, for structs that many sources read or nest: it is compiled there, once.
+///   gpu.hpp:  static sim::FieldRows<GpuParams> fields();
+///   gpu.cpp:  sim::FieldRows<GpuParams> GpuParams::fields() {
+///               static const sim::FieldTable table{sim::field(…), …};
+///               return table;
+///             }
+template <class S>
+struct FieldRows {
+  std::span<const FieldRow> rows;
+
+  template <std::size_t N>
+  FieldRows(const FieldTable<S, N>& table) : rows(table.rows) {}  // NOLINT(google-explicit-constructor)
+  template <std::size_t N>
+  FieldRows(const FieldTable<S, N>&& table) = delete;  // it would be gone
+};
+
 /// Tables of one struct, one after the other.
 template <class S, std::size_t... N>
 constexpr auto joined(const FieldTable<S, N>&... tables) {
@@ -187,6 +203,13 @@ struct ComponentInfo;
 
 /// One field as data: what `describe`, the schema and the docs show.
 struct FieldInfo {
+  FieldInfo();  // these are defined once, as a Node's are
+  ~FieldInfo();
+  FieldInfo(const FieldInfo&);
+  FieldInfo(FieldInfo&&) noexcept;
+  FieldInfo& operator=(const FieldInfo&);
+  FieldInfo& operator=(FieldInfo&&) noexcept;
+
   std::string name;
   std::string type;  ///< "boolean", "integer", "number", "string", "list", "object"
   Unit unit = Unit::none;
@@ -328,6 +351,10 @@ inline constexpr FieldType kFieldType{
 /// The rows of a table. A table that is a std::tuple of fields (plugins written for 0.1) has rows too.
 template <class S, std::size_t N>
 std::array<FieldRow, N> rows_of(const FieldTable<S, N>& table) {
+  return table.rows;
+}
+template <class S>
+std::span<const FieldRow> rows_of(const FieldRows<S>& table) {
   return table.rows;
 }
 template <class... F>

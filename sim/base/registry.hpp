@@ -7,22 +7,68 @@
 // The blocks of all policies are checked, the chosen one is used.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/base/name_match.hpp"
 #include "sim/base/params.hpp"
 
 namespace orrery::sim {
 
+/// What registries of all kinds of implementation do alike: names, descriptions, which policy a block chooses.
+class RegistryNames {
+ public:
+  const std::string& kind() const { return kind_; }
+  /// Names in sorted order.
+  std::vector<std::string> names() const;
+  std::vector<ComponentInfo> components() const;
+  /// Calls `visit` for what names a file in a policy block, resolved or not (sim::for_each_path).
+  void for_each_path(Node& block, const PathVisitor& visit) const;
+  /// The registered name of the same spelling (sim/base/name_match.hpp); `name` as it is if there is none.
+  std::string canonical(const std::string& name) const;
+
+ protected:
+  using Describe = std::vector<FieldInfo> (*)();  // called when it is asked: there are hundreds of policies
+  struct Chosen {
+    std::size_t entry = 0;
+    const Node* params = nullptr;  ///< null: all defaults
+  };
+
+  explicit RegistryNames(std::string kind) : kind_(std::move(kind)) {}
+  RegistryNames(const RegistryNames&) = default;
+  RegistryNames(RegistryNames&&) noexcept = default;
+  RegistryNames& operator=(const RegistryNames&) = default;
+  RegistryNames& operator=(RegistryNames&&) noexcept = default;
+  virtual ~RegistryNames() = default;
+
+  /// Throws std::logic_error on a name that is taken.
+  void add_name(std::string name, std::string doc, Describe describe);
+  const std::string& name(std::size_t entry) const { return entries_[entry].name; }
+  /// Nothing, and a fault at `where`, for an unknown name.
+  std::optional<std::size_t> entry_named(const std::string& name, const Origin& where, Faults& faults) const;
+  /// The policy that a block chooses; nothing, and a fault, where it chooses none. Blocks of the others are checked.
+  std::optional<Chosen> chosen(const Node& block, const std::string& fallback, Faults& faults) const;
+  /// Reads the parameters of an entry for their faults alone.
+  virtual void check(std::size_t entry, const Node& params, Faults& faults) const = 0;
+
+ private:
+  struct Entry {
+    std::string name, doc;
+    Describe describe = nullptr;
+  };
+  const Entry* find(const std::string& name) const;
+
+  std::string kind_;
+  std::vector<Entry> entries_;
+};
+
 /// `Args` are what a factory needs besides its parameters (a device, a model …); they are given when it is made.
 template <class Interface, class... Args>
-class Registry {
+class Registry final : public RegistryNames {
  public:
   using Factory = std::function<std::unique_ptr<Interface>(Args...)>;
 
@@ -34,95 +80,31 @@ class Registry {
     Factory make;
   };
 
-  explicit Registry(std::string kind) : kind_(std::move(kind)) {}
-  const std::string& kind() const { return kind_; }
+  explicit Registry(std::string kind) : RegistryNames(std::move(kind)) {}
 
   /// Adds `name`; `make(const P&, Args...)` returns a std::unique_ptr<Interface>. Throws std::logic_error on a name
   /// that is taken.
   template <Parameters P, class Make>
   void add(std::string name, std::string doc, Make make) {
-    if (find(name) != nullptr) throw std::logic_error(kind_ + ": '" + name + "' is registered twice");
-    Entry entry;
-    entry.name = std::move(name);
-    entry.doc = std::move(doc);
-    entry.describe = [] { return describe_params<P>(); };
-    entry.prepare = [make](const Node* node, Faults& faults) {
+    add_name(std::move(name), std::move(doc), [] { return describe_params<P>(); });
+    prepare_.push_back([make](const Node* node, Faults& faults) {
       const P params = node != nullptr ? parse_params<P>(*node, faults) : P{};
       return Choice{{}, write_params(params), [params, make](Args... args) -> std::unique_ptr<Interface> {
                       return make(params, args...);
                     }};
-    };
-    entries_.push_back(std::move(entry));
-  }
-
-  /// Names in sorted order.
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const Entry& entry : entries_) all.push_back(entry.name);
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
-  std::vector<ComponentInfo> components() const {
-    std::vector<ComponentInfo> all;
-    for (const std::string& name : names()) {
-      const Entry& entry = *find(name);
-      all.push_back({kind_, entry.name, entry.doc, entry.describe()});
-    }
-    return all;
-  }
-
-  /// Calls `visit` for what names a file in a policy block, resolved or not (sim::for_each_path).
-  void for_each_path(Node& block, const PathVisitor& visit) const {
-    for (const std::string& name : names())
-      if (Node* params = block.find(name); params != nullptr && params->is_object())
-        sim::for_each_path(find(name)->describe(), *params, visit);
-  }
-
-  /// The registered name of the same spelling (sim/base/name_match.hpp); `name` as it is if there is none.
-  std::string canonical(const std::string& name) const {
-    return find(name) != nullptr ? name : same_spelling(name, names());
+    });
   }
 
   /// The choice of a name with given or default parameters (`node` may be null); an unknown name is a fault at `where`.
   Choice prepare(const std::string& name, const Node* node, const Origin& where, Faults& faults) const {
-    const Entry* entry = find(canonical(name));
-    if (entry == nullptr) {
-      faults.add(where, "unknown " + kind_ + " policy '" + name + "'", name_hint(name, names()));
-      return {};
-    }
-    Choice choice = entry->prepare(node, faults);
-    choice.name = entry->name;
-    return choice;
+    const auto entry = entry_named(name, where, faults);
+    return entry ? made(*entry, node, faults) : Choice{};
   }
 
   /// Reads a policy block; `fallback` is the policy when the block names none. Reports every fault in it.
   Choice parse_block(const Node& block, const std::string& fallback, Faults& faults) const {
-    if (!block.is_object()) {
-      faults.add(block.origin(), "expected an object, got " + block.shown());
-      return {};
-    }
-    std::string name = fallback;
-    Origin where = block.origin();
-    if (const Node* policy = block.find("policy")) {
-      where = policy->origin();
-      if (policy->is_string()) {
-        name = canonical(policy->as_string());
-      } else {
-        faults.add(where, "expected the name of a policy, got " + policy->shown(), name_hint("", names()));
-      }
-    }
-    for (const auto& [key, value] : block.members()) {
-      if (key == "policy" || key == name) continue;
-      if (const Entry* other = find(key)) {
-        (void)other->prepare(&value, faults);
-      } else {
-        std::vector<std::string> known = names();
-        known.emplace_back("policy");
-        faults.add(value.origin(), "unknown key '" + key + "'", name_hint(key, std::move(known)));
-      }
-    }
-    return prepare(name, block.find(name), where, faults);
+    const auto policy = chosen(block, fallback, faults);
+    return policy ? made(policy->entry, policy->params, faults) : Choice{};
   }
 
   /// Block as it would stand in a resolved config.
@@ -134,19 +116,16 @@ class Registry {
   }
 
  private:
-  struct Entry {
-    std::string name, doc;
-    std::vector<FieldInfo> (*describe)() = nullptr;  ///< called when it is asked: there are hundreds of policies
-    std::function<Choice(const Node*, Faults&)> prepare;
-  };
-  const Entry* find(const std::string& name) const {
-    for (const Entry& entry : entries_)
-      if (entry.name == name) return &entry;
-    return nullptr;
+  void check(std::size_t entry, const Node& params, Faults& faults) const override {
+    (void)prepare_[entry](&params, faults);
+  }
+  Choice made(std::size_t entry, const Node* params, Faults& faults) const {
+    Choice choice = prepare_[entry](params, faults);
+    choice.name = name(entry);
+    return choice;
   }
 
-  std::string kind_;
-  std::vector<Entry> entries_;
+  std::vector<std::function<Choice(const Node*, Faults&)>> prepare_;  ///< by entry
 };
 
 }  // namespace orrery::sim

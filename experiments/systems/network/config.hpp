@@ -39,34 +39,19 @@ struct NetworkSection {
   hw::RoutingRegistry::Choice routing;
   double message_overhead_s = 0;
 
-  static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::annotated(sim::required(sim::field("topology", &NetworkSection::topology,
-                                                "Hosts, switches and the links between them.")),
-                       [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
-                         info.policies = registries->get<hw::TopologyRegistry>().components();
-                       }),
-        sim::choice("routing", &NetworkSection::routing, "shortest", "Which links a message takes."),
-        sim::field("message_overhead", &NetworkSection::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
-                   "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
-  }
+  static sim::FieldRows<NetworkSection> fields();
 };
 
 struct MachineParams {
   NetworkSection network;
 
-  static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("network", &MachineParams::network, "What connects the hosts."))};
-  }
+  static sim::FieldRows<MachineParams> fields();
 };
 
 struct StragglerParams {
   double spread_s = 0;
 
-  static constexpr auto fields() {
-    return sim::FieldTable{sim::field("spread", &StragglerParams::spread_s, sim::Unit::seconds, sim::at_least(0),
-                                      "Every rank enters up to this much late, uniformly at random.")};
-  }
+  static sim::FieldRows<StragglerParams> fields();
 };
 
 struct JobParams {
@@ -93,14 +78,7 @@ struct FlowParams {
   std::int64_t bytes = 0;
   double start_s = 0;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("from", &FlowParams::from, Unit::text, sim::any_value(), "A host's name.")),
-        sim::required(sim::field("to", &FlowParams::to, Unit::text, sim::any_value(), "A host's name.")),
-        sim::required(sim::field("bytes", &FlowParams::bytes, Unit::bytes, sim::between(0, 1e18), "Size.")),
-        sim::field("start", &FlowParams::start_s, Unit::seconds, sim::at_least(0), "When it is sent.")};
-  }
+  static sim::FieldRows<FlowParams> fields();
 };
 
 struct TrafficParams {
@@ -123,16 +101,7 @@ struct EventParams {
   double share = 0;
   bool both_ways = false;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::required(sim::field("at", &EventParams::at_s, Unit::seconds, sim::at_least(0), "When it happens.")),
-        sim::required(sim::field("link", &EventParams::link, Unit::text, sim::any_value(),
-                                 "The link, \"a->b\"; of several side by side the second is \"a->b#2\".")),
-        sim::required(sim::field("share", &EventParams::share, Unit::ratio, sim::between(0, 1),
-                                 "Share of its bandwidth that the link has from then on; 0: it is down.")),
-        sim::field("both_ways", &EventParams::both_ways, "The cable: the link in the other direction too.")};
-  }
+  static sim::FieldRows<EventParams> fields();
 };
 
 struct WorkloadParams {
@@ -142,13 +111,7 @@ struct WorkloadParams {
   std::vector<EventParams> events;
   bool empty() const { return jobs.empty() && flows.empty() && !traffic && events.empty(); }
 
-  static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("jobs", &WorkloadParams::jobs, "Collectives, each repeated on a group of hosts."),
-        sim::field("flows", &WorkloadParams::flows, "Single messages between two hosts."),
-        sim::field("traffic", &WorkloadParams::traffic, "Messages drawn from a pattern."),
-        sim::field("events", &WorkloadParams::events, "Links that degrade, fail or come back while the run goes on.")};
-  }
+  static sim::FieldRows<WorkloadParams> fields();
 };
 
 struct TimelineParams {
@@ -161,18 +124,7 @@ struct TimelineParams {
   double counter_interval_s = 0;
   std::int64_t limit_bytes = 64 << 20;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::joined(
-        sim::FieldTable{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
-                        sim::field("slices", &TimelineParams::slices, Unit::count, sim::at_least(0),
-                                   "Slices (from `begin` on) that it shows; later ones are left out."),
-                        sim::field("ranks", &TimelineParams::ranks, Unit::count, sim::at_least(0),
-                                   "Ranks of each job that have a track of their own."),
-                        sim::field("links", &TimelineParams::links, Unit::count, sim::between(0, 256),
-                                   "Links, the busiest ones, whose load is shown.")},
-        timeline_window_fields<TimelineParams>());
-  }
+  static sim::FieldRows<TimelineParams> fields();
 };
 
 struct RunParams {
@@ -182,19 +134,7 @@ struct RunParams {
   std::int64_t replications = 1;
   TimelineParams timeline;
 
-  static constexpr auto fields() {
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Seed of all random streams."),
-        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
-                   "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
-        sim::field("until", &RunParams::until_s, Unit::seconds, sim::positive(),
-                   "End of the run; null: when all jobs and flows are done."),
-        sim::field(
-            "replications", &RunParams::replications, Unit::count, sim::between(1, 10'000),
-            "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
-        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
-  }
+  static sim::FieldRows<RunParams> fields();
 };
 
 /// The sections of a network config.
@@ -203,15 +143,7 @@ struct NetworkSections {
   WorkloadParams workload;
   RunParams run;
 
-  static constexpr auto fields() {
-    using S = NetworkSections;
-    return sim::FieldTable{
-        sim::required(sim::section("machine", &S::machine, "The network.")),
-        sim::required(sim::section(
-            "workload", &S::workload,
-            "What is sent: collectives, single flows, generated traffic; and links that change meanwhile.")),
-        sim::section("run", &S::run, "Seed, resolution and length of the run.")};
-  }
+  static sim::FieldRows<NetworkSections> fields();
 };
 
 /// A job ready to run.

@@ -140,4 +140,36 @@ std::vector<FigureInfo> tier_figures() {
   return tiers_table().infos();
 }
 
+sim::FieldRows<KvTierParams> KvTierParams::fields() {
+  static const sim::FieldTable table{
+      sim::field("name", &KvTierParams::name, sim::Unit::none, sim::any_value(), "What it is called."),
+      sim::required(sim::field("capacity", &KvTierParams::capacity, sim::Unit::bytes, sim::between(0, 1e18),
+                               "Memory for swapped KV, a device.")),
+      sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(1e4),
+                 "Between it and one device, each way."),
+      sim::field("copy", &KvTierParams::copy_s, sim::Unit::seconds, sim::between(0, 1),
+                 "Fixed cost of a copy, before its first byte moves.")};
+  return table;
+}
+
+sim::FieldRows<KvTiersParams> KvTiersParams::fields() {
+  static const sim::FieldTable table{
+      sim::field("tiers", &KvTiersParams::tiers,
+                 "Fastest first; what was used longest ago moves on to the next. None: preempted sequences are "
+                 "computed again."),
+      sim::field("overlap", &KvTiersParams::overlap,
+                 "Whether copies run beside iterations: a sequence goes on at the end of the iteration in which its "
+                 "copy ends. Off: the next iteration waits for all copies of a decision."),
+      sim::field("reuse", &KvTiersParams::reuse,
+                 "Whether a copy is kept when its sequence goes back, so that only what has been added is copied out "
+                 "the next time."),
+      sim::field("turns", &KvTiersParams::turns,
+                 "Whether the KV of a conversation is copied out when a turn ends, and the next turn, on the same "
+                 "replica, begins from that copy in place of a prefill."),
+      sim::field("prefixes", &KvTiersParams::prefixes,
+                 "Whether blocks that a prefix cache (block_hash) gives up are copied out, and loaded in place of "
+                 "being computed when a prompt matches them.")};
+  return table;
+}
+
 }  // namespace orrery::experiments
