@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "experiments/fidelity/training_calibration.hpp"
+
 namespace orrery::experiments {
 namespace {
 
@@ -27,7 +29,7 @@ void read_hold_out(const std::string& text, CalibrationOptions& fit) {
 bool is_calibrated(const fs::path& file) {
   std::ifstream in(file);
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return text.find("fitted by `orrery calibrate`") != std::string::npos;
+  return text.find("fitted by `orrery calibrate") != std::string::npos;
 }
 
 }  // namespace
@@ -38,12 +40,14 @@ Calibrated calibrate_to_file(const CalibrateParams& params) {
                          .blocks = params.blocks,
                          .rows_per_table = static_cast<std::size_t>(params.rows)};
   read_hold_out(params.holdout, fit);
-  const fs::path out = params.out.empty() ? params.device + "-calibrated.json" : params.out;
+  const fs::path out =
+      params.out.empty() ? params.device + (params.training ? "-training.json" : "-calibrated.json") : params.out;
   if (fs::exists(out) && !params.force && !(params.out.empty() && is_calibrated(out)))
     sim::throw_fault({out.string(), ""}, "stands already", "another --out, or --force to replace it");
   if (out.has_parent_path() && !fs::is_directory(out.parent_path()))
     sim::throw_fault({out.parent_path().string(), ""}, "expected a folder to write to, found none");
-  Calibrated made{calibrate(fit, PartShelf(home_folder() / "hw/catalog")), out.string()};
+  const PartShelf parts(home_folder() / "hw/catalog");
+  Calibrated made{params.training ? calibrate_training(fit, parts) : calibrate(fit, parts), out.string()};
   std::ofstream file(out);
   file << made.result.entry.dump(2) << '\n';
   if (!file.flush()) sim::throw_fault({out.string(), ""}, "cannot be written");

@@ -1,4 +1,4 @@
-// Fitting a part to measured tables, and its catalog entry as a file (docs/fidelity.md).
+// Fitting a part, or a training run on it, to measured tables, and what was found as a file (docs/calibration.md).
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct CalibrateParams {
   std::string device, data, holdout, out;
   std::vector<std::string> blocks;
   std::int64_t rows = 4000;
-  bool force = false;
+  bool training = false, force = false;
   static constexpr auto fields() {
     using P = CalibrateParams;
     using sim::Unit;
@@ -23,10 +23,13 @@ struct CalibrateParams {
         sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),
                    "shapes (two fifths, by hash), device=NAME (constants from its family), or none."),
         sim::field("out", &P::out, Unit::path, sim::any_value(),
-                   "Catalog entry to write; empty: DEVICE-calibrated.json."),
+                   "Catalog entry to write; empty: DEVICE-calibrated.json (DEVICE-training.json)."),
         sim::field("blocks", &P::blocks, Unit::text, sim::any_value(),
                    "Only these blocks of constants (gemm, attention …); none: all that have tables."),
         sim::field("rows", &P::rows, Unit::count, sim::between(1, 1e9), "Most rows of a table that are fitted."),
+        sim::field("training", &P::training,
+                   "Whether constants of a training run are fitted to tables of measured plans, and a part of a "
+                   "config is written in place of a catalog entry."),
         sim::field("force", &P::force, "Whether the file that `out` names is replaced.")};
   }
 };

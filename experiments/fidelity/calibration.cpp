@@ -266,11 +266,15 @@ std::string calibration_text(const CalibrationResult& result) {
       text += fmt::format("  {:<36} {:>12.5g}  was {:>12.5g}{}\n", block.constants[i].path, block.fit.values[i],
                           block.constants[i].start, block.fit.at_bound[i] ? "  at a bound of the search" : "");
   }
-  for (const char* role : {"fitted", "held out"}) {
+  for (const std::string& note : result.notes) text += note + "\n";
+  for (const char* role : {"before", "fitted", "held out"}) {
     std::vector<FidelityLine> lines;
     for (const CalibrationResult::Error& error : result.errors)
       if (error.role == role) lines.push_back(error.line);
-    if (!lines.empty()) text += fmt::format("\n{} rows\n{}", role, fidelity_text(lines));
+    if (!lines.empty())
+      text += fmt::format("\n{}\n{}",
+                          role == std::string_view("before") ? "all rows before the fit" : fmt::format("{} rows", role),
+                          fidelity_text(lines));
   }
   return text;
 }
@@ -296,6 +300,9 @@ sim::Node calibration_json(const CalibrationResult& result) {
   for (std::size_t i = 0; i < result.errors.size(); ++i)
     tables->items()[i].set("role", Node::string(result.errors[i].role));
   root.set("blocks", std::move(blocks));
+  Node notes = Node::array();
+  for (const std::string& note : result.notes) notes.push(Node::string(note));
+  root.set("notes", std::move(notes));
   return root;
 }
 

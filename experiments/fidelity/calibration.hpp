@@ -53,12 +53,13 @@ struct CalibrationResult {
     std::size_t rows = 0;
   };
   struct Error {
-    std::string role;  ///< "fitted", "held out"
+    std::string role;  ///< "before" (the fit), "fitted", "held out"
     FidelityLine line;
   };
   std::vector<Block> blocks;
   std::vector<Error> errors;
-  sim::Node entry;  ///< the device's catalog entry with the fitted constants and their provenance
+  std::vector<std::string> notes;  ///< which rows were fitted, what could not be
+  sim::Node entry;                 ///< the device's catalog entry with the fitted constants and their provenance
 };
 
 /// Whether rows of this shape are held out: two fifths of all keys, whatever the table.

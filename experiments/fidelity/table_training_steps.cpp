@@ -5,12 +5,11 @@
 // `plan` of a config has them, and may be absent. Weights in 16 bits with copies and moments in fp32. Not compiled,
 // every pass over memory is a kernel and the loss is eager in fp32. Nodes of eight, joined by 200 Gb/s a GPU. Times of
 // the passes are metrics of their own where a row has them and one stage.
+#include "experiments/fidelity/table_training_steps.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "experiments/fidelity/table_kind.hpp"
-#include "experiments/fidelity/training_step.hpp"
 
 namespace orrery::experiments {
 namespace steps_table {
@@ -77,51 +76,73 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   return step;
 }
 
+/// Cells of those of the columns that the table has.
+std::string key_of(const MeasuredTable& table, std::size_t row, std::initializer_list<std::string_view> columns) {
+  std::string key;
+  for (const std::string_view column : columns)
+    if (table.has(column)) key += table.text(row, column) + "x";
+  return key;
+}
+
 class StepTables final : public TableKind {
  public:
   std::string_view name() const override { return "training_steps"; }
-  bool reads(std::string_view path) const override {
-    return path.starts_with("training/") && path.ends_with(".steps.csv");
-  }
+  bool reads(std::string_view path) const override { return is_steps_table(path); }
 
   void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const override {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("iteration", table, "no part of the catalog stands for it");
-    MeasuredSystem system;
-    if (found.measured_as == "pytorch") system.attention = hw::AttentionLibrary::flash2;
-    StepPredictor predictor(parts, found.entry->part, system);
-    out.each_row("iteration", table, [&](std::size_t row) {
-      const MeasuredStep step = step_of(table, row);
-      std::string why;
-      const auto predicted = predictor.predict(step, why);
-      if (!predicted) return out.skip("iteration", row, why);
-      const std::string_view how = flag(table, row, "compiled") ? "compiled" : "eager";
-      const auto tell = [&](std::string_view metric, std::string_view column, double value) {
-        if (table.has(column)) out.add(metric, row, table.number(row, column), value, {how});
-      };
-      tell("iteration", "iter_s", predicted->run.times.time_s);
-      if (predicted->costs.stages.size() == 1) {
-        const training::StageCosts& stage = predicted->costs.stages.front();
-        const auto micro_batches = static_cast<double>(predicted->costs.plan.micro_batches);
-        tell("forward", "forward_s", micro_batches * stage.forward_s());
-        tell("backward", "backward_s", micro_batches * stage.backward_s());
-        tell("optimizer", "optimizer_s", stage.optimizer_s);
-      }
-      std::int64_t most = 0;
-      for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
-      tell("memory", "allocated_gib", static_cast<double>(most) / (1 << 30));
-    });
+    StepPredictor predictor(parts, found.entry->part, steps_system(found));
+    predict_steps(table, predictor, out);
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
-    std::string key;
-    for (const std::string_view column : {"config", "hidden", "layers", "sequence", "micro_batch", "gpus"})
-      if (table.has(column)) key += table.text(row, column) + "x";
-    return key;
+    return steps_shape_key(table, row);
   }
 };
 
 }  // namespace steps_table
+
+bool is_steps_table(std::string_view path) {
+  return path.starts_with("training/") && path.ends_with(".steps.csv");
+}
+
+MeasuredSystem steps_system(const PartShelf::Found<hw::GpuParams>& part) {
+  MeasuredSystem system;
+  if (part.measured_as == "pytorch") system.attention = hw::AttentionLibrary::flash2;
+  return system;
+}
+
+void predict_steps(const MeasuredTable& table, StepPredictor& predictor, Predictions& out) {
+  out.each_row("iteration", table, [&](std::size_t row) {
+    const MeasuredStep step = steps_table::step_of(table, row);
+    std::string why;
+    const auto predicted = predictor.predict(step, why);
+    if (!predicted) return out.skip("iteration", row, why);
+    const std::string_view how = steps_table::flag(table, row, "compiled") ? "compiled" : "eager";
+    const auto tell = [&](std::string_view metric, std::string_view column, double value) {
+      if (table.has(column)) out.add(metric, row, table.number(row, column), value, {how});
+    };
+    tell("iteration", "iter_s", predicted->run.times.time_s);
+    if (predicted->costs.stages.size() == 1) {
+      const training::StageCosts& stage = predicted->costs.stages.front();
+      const auto micro_batches = static_cast<double>(predicted->costs.plan.micro_batches);
+      tell("forward", "forward_s", micro_batches * stage.forward_s());
+      tell("backward", "backward_s", micro_batches * stage.backward_s());
+      tell("optimizer", "optimizer_s", stage.optimizer_s);
+    }
+    std::int64_t most = 0;
+    for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
+    tell("memory", "allocated_gib", static_cast<double>(most) / (1 << 30));
+  });
+}
+
+std::string steps_shape_key(const MeasuredTable& table, std::size_t row) {
+  return steps_table::key_of(table, row, {"config", "hidden", "layers", "sequence", "micro_batch", "gpus"});
+}
+std::string steps_model_key(const MeasuredTable& table, std::size_t row) {
+  return steps_table::key_of(table, row, {"config", "hidden", "intermediate", "layers", "vocab"});
+}
 
 std::unique_ptr<TableKind> training_step_tables() {
   return std::make_unique<steps_table::StepTables>();

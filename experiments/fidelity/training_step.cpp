@@ -41,6 +41,12 @@ StepPredictor::StepPredictor(const PartShelf& parts, const hw::GpuParams& gpu, c
 
 StepPredictor::~StepPredictor() = default;
 
+void StepPredictor::set_run(const training::InSitu& in_situ, const training::LaunchHost& host) {
+  machine_.in_situ = in_situ;
+  machine_.host = host;
+  for (auto& [key, model] : models_) model->table->forget_prices();
+}
+
 TrainedGraph gpt_graph(const GptSizes& sizes) {
   TrainedGraph graph{.builder = "gpt2", .params = sim::Node::object(), .sequence = sizes.sequence};
   const auto set = [&](const char* name, std::int64_t value) { graph.params.set(name, sim::Node::integer(value)); };

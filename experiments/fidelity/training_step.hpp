@@ -75,6 +75,8 @@ class StepPredictor {
   ~StepPredictor();
   StepPredictor(const StepPredictor&) = delete;
   StepPredictor& operator=(const StepPredictor&) = delete;
+  /// Other constants of a run from here on; graphs stay, their prices go.
+  void set_run(const training::InSitu& in_situ, const training::LaunchHost& host);
   struct Prediction {
     training::StepCosts costs;
     training::StepRun run;

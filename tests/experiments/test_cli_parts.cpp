@@ -89,6 +89,21 @@ TEST_CASE("calibrate writes an entry that describes itself, and refuses to overw
   fs::remove(scratch / "a100-sxm4-80gb-calibrated.json");
   CHECK_THAT(command(scratch, unnamed + " --out no/such/entry.json").err,
              Contains("no/such: expected a folder to write to, found none"));
+  // Of a training run, what is written lies below a config.
+  fs::create_directories(scratch / "data" / "training");
+  scratch.write("data/training/h100_pytorch.steps.csv",
+                "hidden,intermediate,heads,kv_heads,layers,vocab,sequence,compiled,iter_s\n"
+                "1024,4096,16,16,24,32000,1024,0,0.0768\n2048,8192,32,8,16,128256,2048,0,0.0930\n");
+  const CommandResult run = command(scratch, "calibrate h100-sxm5-80gb --data data --training");
+  CAPTURE(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("machine.in_situ.kernel") && Contains("machine.host.operator") &&
+                          Contains("machine.in_situ.overlapped: not fitted"));
+  CHECK(command(scratch, "calibrate h100-sxm5-80gb --data data --training").exit_code == 0);  // its own file
+  scratch.write("step.json", R"({"base": "h100-sxm5-80gb-training.json", "system": "training",
+      "machine": {"devices": [{"part": "h100-sxm5-80gb"}]},
+      "model": {"builder": {"policy": "gpt2", "gpt2": {"loss": true}}}})");
+  CHECK_THAT(command(scratch, "run step.json --dry-run").out, Contains("\"backward\": \""));
   for (const auto& [arguments, message] :
        {std::pair{"calibrate a100-sxm4-80g --data data", "unknown part 'a100-sxm4-80g'"},
         std::pair{"calibrate a100-sxm4-80gb --data nowhere", "expected a folder with measured tables, found none"},

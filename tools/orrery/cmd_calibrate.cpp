@@ -34,10 +34,15 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--data", options->params.data, "Folder of measured tables")->required();
   command->add_option("--holdout", options->params.holdout,
                       "shapes (two fifths, by hash), device=NAME (constants from its family), or none");
-  command->add_option("--block", options->params.blocks, "Only these blocks of constants (gemm, attention …)");
+  command->add_option(
+      "--block", options->params.blocks,
+      "Only these blocks of constants (gemm, attention …), or constants with --training (kernel, overlapped, host)");
   command->add_option("--rows", options->params.rows, "Most rows of a table that are fitted")
       ->check(CLI::Range(1, 1'000'000'000));
-  command->add_option("--out", options->params.out, "Catalog entry to write (DEVICE-calibrated.json)");
+  command->add_option("--out", options->params.out, "What to write (DEVICE-calibrated.json, DEVICE-training.json)");
+  command->add_flag("--training", options->params.training,
+                    "Fit what a training run takes beside its kernels to tables of measured plans "
+                    "(training/*.steps.csv), and write section `machine` of a config");
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_flag("--force", options->params.force, "Replace the file that --out names");
   command->callback([options, &action] { action = [options](const Systems&) { return calibrate(*options); }; });

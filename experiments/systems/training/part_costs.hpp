@@ -71,6 +71,8 @@ class CostTable {
   /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
   const LayerGraph& graph(std::int64_t tensor, bool sequence);
   std::int64_t layers() const { return layers_; }
+  /// For whoever has changed the machine.
+  void forget_prices() { costs_.clear(); }
 
  private:
   const TrainingMachine& machine_;

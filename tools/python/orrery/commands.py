@@ -75,10 +75,15 @@ def fidelity(folder, points=None):
 
 @answered
 def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int = 4000, out=None,
-              force: bool = False) -> dict:
-    """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where."""
+              force: bool = False, training: bool = False) -> dict:
+    """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where.
+
+    With `training`, what a training run takes beside its kernels is fitted to tables of measured plans, and section
+    `machine` of a config is written.
+    """
     return _ask("calibrate", {"device": device, "data": os.fspath(data), "holdout": holdout, "blocks": list(blocks),
-                              "rows": rows, "out": "" if out is None else os.fspath(out), "force": force})
+                              "rows": rows, "out": "" if out is None else os.fspath(out), "force": force,
+                              "training": training})
 
 
 @answered
