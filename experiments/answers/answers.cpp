@@ -10,6 +10,7 @@
 #include "experiments/base/run_folder.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
+#include "experiments/import/training_args.hpp"
 #include "experiments/import/vllm_args.hpp"
 #include "experiments/study/analysis.hpp"
 
@@ -139,6 +140,35 @@ Node import_engine(const ImportParams& params, const Systems&, const Asking&) {
   return node;
 }
 
+struct TrainingImportParams {
+  std::string file;
+  std::optional<std::string> part, model;
+  std::optional<std::int64_t> devices;
+  std::vector<std::string> words;
+  static constexpr auto fields() {
+    using P = TrainingImportParams;
+    return sim::FieldTable{
+        sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON of arguments."),
+        sim::field("part", &P::part, "Part of the catalog; null: an H100."),
+        sim::field("model", &P::model, "catalog:NAME or a config.json; null: as the arguments say."),
+        sim::field("devices", &P::devices, Unit::count, sim::between(1, 1 << 20),
+                   "How many; null: as the arguments say."),
+        sim::field("words", &P::words, Unit::text, sim::any_value(), "Arguments as on a command line.")};
+  }
+};
+
+using ImportTraining = ImportedConfig (*)(const EngineArguments&, const TrainingImport&);
+template <ImportTraining import>
+Node import_training(const TrainingImportParams& params, const Systems&, const Asking&) {
+  const ImportedConfig imported =
+      import(launch_arguments(params.file, params.words), {params.part, params.model, params.devices});
+  Node node = Node::object();
+  node.set("config", imported.config);
+  node.set("notes", texts(imported.notes));
+  node.set("ignored", texts(imported.ignored));
+  return node;
+}
+
 }  // namespace
 
 std::size_t jobs_or_all(std::int64_t jobs) {
@@ -162,6 +192,12 @@ std::vector<Answer> answers() {
           [](const CalibrateParams& p, const Systems&, const Asking& asking) { return calibrate_part(p, asking); }),
       make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
+      make_answer<TrainingImportParams>("import_deepspeed", "DeepSpeed's config as a training config.",
+                                        import_training<import_deepspeed>),
+      make_answer<TrainingImportParams>("import_megatron", "Megatron-LM's arguments as a training config.",
+                                        import_training<import_megatron>),
+      make_answer<TrainingImportParams>("import_torchtitan", "torchtitan's arguments as a training config.",
+                                        import_training<import_torchtitan>),
       make_answer<ImportParams>("import_vllm", "A real engine's arguments as a serving config.", import_engine),
       make_answer<PlanParams>("plan", "Places buffers with known lifetimes in one arena.",
                               [](const PlanParams& p, const Systems& systems, const Asking&) {

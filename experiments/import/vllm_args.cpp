@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <set>
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/import/vllm_words.hpp"
@@ -46,13 +45,13 @@ std::optional<std::string> part_named(const std::string& device) {
   return best;
 }
 
-class Importer {
+class Importer : private ArgumentReader {
  public:
-  Importer(const EngineArguments& arguments, const ImportOptions& options) : arguments_(arguments), options_(options) {}
+  Importer(const EngineArguments& arguments, const ImportOptions& options)
+      : ArgumentReader(arguments), options_(options) {}
 
   ImportedConfig make() {
-    Node& root = out_.config;
-    root = Node::object();
+    Node root = Node::object();
     root.set("kind", Node::string("experiment"));
     root.set("version", Node::integer(1));
     root.set("system", Node::string("serving"));
@@ -74,46 +73,10 @@ class Importer {
     offloading(root, tp);
     host(root);
     root.set("run", Node::object()).set("seed", Node::integer(number("seed", 1)));
-    for (const auto& [name, value] : arguments_)
-      if (!used_.contains(name)) out_.ignored.push_back(name + "=" + value.dump());
-    return std::move(out_);
+    return finish(std::move(root));
   }
 
  private:
-  const Node* find(const std::string& name) {
-    used_.insert(name);
-    const auto entry = arguments_.find(name);
-    return entry == arguments_.end() || entry->second.is_null() ? nullptr : &entry->second;
-  }
-  /// Lists what has no counterpart.
-  void ignore(const std::string& name, const Node& value) { out_.ignored.push_back(name + "=" + value.dump()); }
-  void ignore(const std::string& name, const std::string& value) { out_.ignored.push_back(name + "=" + value); }
-  std::int64_t number(const std::string& name, std::int64_t fallback) {
-    const Node* node = find(name);
-    if (node == nullptr) return fallback;
-    if (node->is_number()) return static_cast<std::int64_t>(node->as_number());
-    if (node->is_string())
-      if (const auto value = human_number(node->as_string())) return *value;
-    ignore(name, *node);
-    return fallback;
-  }
-  bool flag(const std::string& name, bool fallback) {
-    const Node* node = find(name);
-    if (const Node* no = find("no_" + name); no != nullptr) return false;
-    if (node == nullptr) return fallback;
-    if (node->kind() == Node::Kind::boolean) return node->as_boolean();
-    ignore(name, *node);
-    return fallback;
-  }
-  std::string text(const std::string& name) {
-    const Node* node = find(name);
-    if (node == nullptr) return "";
-    if (node->is_string()) return node->as_string();
-    ignore(name, *node);
-    return "";
-  }
-  void note(std::string text) { out_.notes.push_back(std::move(text)); }
-
   void machine(Node& root, std::int64_t devices) {
     const std::string device = text("device_name");
     std::optional<std::string> part = options_.part;
@@ -297,10 +260,7 @@ class Importer {
     }
   }
 
-  const EngineArguments& arguments_;
   const ImportOptions& options_;
-  ImportedConfig out_;
-  std::set<std::string> used_;
 };
 
 }  // namespace

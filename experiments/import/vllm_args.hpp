@@ -7,28 +7,18 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/base/document.hpp"
+#include "experiments/import/arguments.hpp"
 
 namespace orrery::experiments {
-
-/// Engine arguments by name, with underscores.
-using EngineArguments = std::map<std::string, sim::Node>;
 
 /// From a command line. Throws sim::ConfigError for what is no argument.
 EngineArguments engine_arguments(const std::vector<std::string>& words);
 /// From a JSON file.
 EngineArguments engine_arguments(const std::filesystem::path& file);
-
-struct ImportedConfig {
-  sim::Node config;                  ///< of a serving experiment; without a workload unless `trace` was given
-  std::vector<std::string> notes;    ///< what was assumed
-  std::vector<std::string> ignored;  ///< "name=value": arguments that nothing here stands for
-};
 
 struct ImportOptions {
   std::optional<std::string> part;   ///< catalog name or file; none: by the device's name, if the metadata has it

@@ -1,7 +1,6 @@
 // Engine arguments from a command line, and from a file.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "experiments/import/vllm_args.hpp"
@@ -10,11 +9,6 @@ namespace orrery::experiments {
 namespace {
 
 using sim::Node;
-
-std::string with_underscores(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
 
 /// Short names and old ones.
 std::string canonical(std::string name) {
@@ -29,20 +23,6 @@ std::string canonical(std::string name) {
   name = with_underscores(std::move(name));
   const auto same = kSame.find(name);
   return same == kSame.end() ? name : same->second;
-}
-
-/// A word as JSON where it is some, else as text.
-Node value_of(const std::string& word) {
-  if (word == "True" || word == "true") return Node::boolean(true);
-  if (word == "False" || word == "false") return Node::boolean(false);
-  if (!word.empty() && (word.front() == '{' || word.find_first_not_of("0123456789.eE+-") == std::string::npos)) {
-    try {
-      return sim::parse_json(word, "arguments");
-    } catch (const sim::ConfigError&) {
-      return Node::string(word);
-    }
-  }
-  return Node::string(word);
 }
 
 /// Adds what an object holds; an argument that is there already stays unless `over`.
@@ -71,9 +51,9 @@ EngineArguments engine_arguments(const std::vector<std::string>& words) {
     }
     std::string name = word.substr(word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
     if (const std::size_t equals = name.find('='); equals != std::string::npos) {
-      arguments[canonical(name.substr(0, equals))] = value_of(name.substr(equals + 1));
+      arguments[canonical(name.substr(0, equals))] = argument_value(name.substr(equals + 1));
     } else if (i + 1 < words.size() && !words[i + 1].starts_with("--")) {
-      arguments[canonical(name)] = value_of(words[++i]);
+      arguments[canonical(name)] = argument_value(words[++i]);
     } else {
       arguments[canonical(name)] = Node::boolean(true);
     }

@@ -357,6 +357,7 @@ TEST_CASE("Launch flags say the plan and nothing else", "[golden]") {
                                  "--training.seq_len 2048", "--parallelism.data_parallel_replicate_degree 1",
                                  "--parallelism.data_parallel_shard_degree 4", "--parallelism.tensor_parallel_degree 2",
                                  "--parallelism.context_parallel_degree 2", "--parallelism.pipeline_parallel_degree 1",
+                                 "--parallelism.context_parallel_rotate_method alltoall",
                                  "--activation_checkpoint.mode full"});
   const std::vector<std::string> shared = megatron_flags(sharded, model);
   CHECK(std::find(shared.begin(), shared.end(), "--cp-comm-type p2p") != shared.end());

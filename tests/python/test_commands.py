@@ -137,6 +137,20 @@ class AnswerTest(unittest.TestCase):
         with self.assertRaisesRegex(orrery.ConfigError, "unknown engine 'vlm'"):
             orrery.import_config("vlm")
 
+    def test_import_of_training(self):
+        words = ["--num-layers", "2", "--hidden-size", "256", "--num-attention-heads", "4", "--vocab-size", "1000",
+                 "--tensor-model-parallel-size", "2", "--seq-length", "128", "--frob", "3"]
+        given = orrery.import_config("megatron", words, part="l40s", devices=2)
+        said = command("import", "megatron", "--part", "l40s", "--devices", "2", "--", *words)
+        self.assertEqual(given, json.loads(said.stdout))
+        self.assertEqual(given.ignored, ["frob=3"])
+        self.assertIn("not carried over: frob=3", said.stderr)
+        self.assertTrue(orrery.run(given, tables=False).ok)
+        of_dict = orrery.import_config("deepspeed", {"train_batch_size": 4}, model="catalog:llama-3.2-1b", devices=2)
+        self.assertEqual(of_dict["workload"]["global_batch"], 4)
+        with self.assertRaisesRegex(orrery.ConfigError, "expected a model: DeepSpeed's config names none"):
+            orrery.import_config("deepspeed", {"train_batch_size": 4})
+
     def test_evolve(self):
         study = ROOT / "experiments/studies/evolve_queue.json"
         changes = {"search.generations": 2, "search.genetic.population": 4, "base.workload.limit": 50}

@@ -30,6 +30,7 @@ std::span<const Target> targets() {
       Target{"store", fuzz_store},
       Target{"study", fuzz_study},
       Target{"symbolic", fuzz_symbolic},
+      Target{"training_words", fuzz_training_words},
       Target{"vidur", [](std::string_view input) { fuzz_trace(input, "vidur"); }},
       Target{"vllm_file", fuzz_vllm_file},
       Target{"vllm_log", [](std::string_view input) { fuzz_trace(input, "vllm_log"); }},

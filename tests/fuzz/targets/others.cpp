@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiments/evolve/process_source.hpp"
+#include "experiments/import/training_args.hpp"
 #include "experiments/import/vllm_args.hpp"
 #include "experiments/study/protocol.hpp"
 #include "experiments/study/results.hpp"
@@ -36,11 +37,24 @@ void fuzz_helper(std::string_view input) {
 }
 
 /// Words of a command line, one a line.
-void fuzz_vllm_words(std::string_view input) {
+std::vector<std::string> words_of(std::string_view input) {
   std::istringstream lines{std::string(input)};
   std::vector<std::string> words;
   for (std::string word; std::getline(lines, word);) words.push_back(word);
-  (void)experiments::import_vllm(experiments::engine_arguments(words), {});
+  return words;
+}
+
+void fuzz_vllm_words(std::string_view input) {
+  (void)experiments::import_vllm(experiments::engine_arguments(words_of(input)), {});
+}
+
+/// The same for the programs that people train with, whose arguments no catalog model completes.
+void fuzz_training_words(std::string_view input) {
+  const experiments::EngineArguments arguments = experiments::launch_arguments(words_of(input));
+  const experiments::TrainingImport options{.part = "l40s", .model = "catalog:llama-3.2-1b", .devices = {}};
+  (void)experiments::import_megatron(arguments, options);
+  (void)experiments::import_torchtitan(arguments, options);
+  (void)experiments::import_deepspeed(arguments, options);
 }
 
 void fuzz_vllm_file(std::string_view input) {

@@ -29,6 +29,7 @@ void fuzz_profile(std::string_view input);
 void fuzz_store(std::string_view input);
 void fuzz_proposer(std::string_view input);
 void fuzz_helper(std::string_view input);
+void fuzz_training_words(std::string_view input);
 void fuzz_vllm_words(std::string_view input);
 void fuzz_vllm_file(std::string_view input);
 

@@ -105,21 +105,26 @@ class ImportedConfig(dict):
 
 @answered
 def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | None = None, model: str | None = None,
-                  trace=None) -> ImportedConfig:
-    """A real engine's arguments as a serving config: words as on its command line, a dict of them, or a JSON `file`.
+                  trace=None, devices: int | None = None) -> ImportedConfig:
+    """What an engine or a training run was started with, as a config: words as on its command line, a dict of them, or
+    a JSON `file`. `trace` is for serving ("vllm"), `devices` for training ("megatron", "deepspeed", "torchtitan").
 
         orrery.import_config("vllm", {"model": "meta-llama/Llama-2-7b-hf", "max_num_seqs": 64}, part="a100-sxm4-80gb")
     """
-    if engine != "vllm":
-        raise ConfigError([("import", "", f"unknown engine '{engine}'", _orrery.name_hint(engine, ["vllm"]))])
+    known = ["vllm", "megatron", "deepspeed", "torchtitan"]
+    if engine not in known:
+        raise ConfigError([("import", "", f"unknown engine '{engine}'", _orrery.name_hint(engine, known))])
     if isinstance(arguments, str):
         arguments = arguments.split()
     if hasattr(arguments, "items"):
         arguments = [f"--{name.replace('_', '-')}={value if isinstance(value, str) else json.dumps(value)}"
                      for name, value in arguments.items()]
-    return ImportedConfig(_ask("import_vllm", {
-        "file": "" if file is None else os.fspath(file), "words": list(arguments), "part": part, "model": model,
-        "trace": None if trace is None else os.fspath(trace)}))
+    asked = {"file": "" if file is None else os.fspath(file), "words": list(arguments), "part": part, "model": model}
+    if engine == "vllm":
+        asked["trace"] = None if trace is None else os.fspath(trace)
+    else:
+        asked["devices"] = devices
+    return ImportedConfig(_ask("import_" + engine, asked))
 
 
 def _folder_of(thing) -> str:

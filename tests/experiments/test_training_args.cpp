@@ -1,0 +1,281 @@
+// Arguments of Megatron-LM, torchtitan and DeepSpeed as training configs; and a plan's own arguments as that plan
+// again.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "experiments/base/experiment.hpp"
+#include "experiments/import/training_args.hpp"
+#include "experiments/systems/training/launch_flags.hpp"
+#include "sim/base/random.hpp"
+#include "tests/experiments/support.hpp"
+#include "tests/systems.hpp"
+
+namespace test_training_args {
+
+using namespace orrery;
+using namespace orrery::experiments;
+using Catch::Matchers::Contains;
+using training::Recompute;
+using training::Zero;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string text(const sim::Node& node, std::string_view path) {
+  const sim::Node* value = node.at(path);
+  CAPTURE(path);
+  REQUIRE(value != nullptr);
+  return value->is_string() ? value->as_string() : value->dump();
+}
+
+/// Words between spaces.
+Words words_of(const std::string& line) {
+  Words words;
+  std::istringstream in(line);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+bool runs(const sim::Node& config) {
+  return read_experiment(test_systems(), sim::parse_json(config.dump(), "imported"))->run({}).feasible();
+}
+
+training::PlanParams plan_of(const ImportedConfig& imported) {
+  sim::Faults faults;
+  const auto plan = sim::parse_params<training::PlanParams>(*imported.config.find("plan"), faults);
+  faults.throw_if_any();
+  return plan;
+}
+
+std::string fault_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const sim::ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+template <class T>
+T one_of(sim::RandomStream& random, std::initializer_list<T> all) {
+  return *(all.begin() + random.below(all.size()));
+}
+
+/// A plan on so many GPUs, drawn; `chunks` where it has a pipeline.
+training::PlanParams drawn(sim::RandomStream& random, std::int64_t chunks) {
+  training::PlanParams plan;
+  plan.tensor_parallel = one_of<std::int64_t>(random, {1, 2, 8});
+  plan.context_parallel = one_of<std::int64_t>(random, {1, 2});
+  plan.pipeline_parallel = one_of<std::int64_t>(random, {1, 2, 4});
+  plan.micro_batch = one_of<std::int64_t>(random, {1, 2, 4});
+  plan.interleave = plan.pipeline_parallel > 1 ? chunks : 1;
+  plan.zero = one_of(random, {Zero::none, Zero::gradients, Zero::weights});
+  plan.recompute = one_of(random, {Recompute::none, Recompute::full});
+  plan.async_tensor_parallel = plan.tensor_parallel > 1 && random.below(2) == 1;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-LM's arguments become a config that runs, as the shipped study has it", "[unit][training]") {
+  const auto arguments = launch_arguments(words_of(
+      "torchrun --nproc-per-node 8 --nnodes 8 pretrain_gpt.py --num-layers 96 --hidden-size 12288 "
+      "--num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+      "--global-batch-size 64 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 "
+      "--num-layers-per-virtual-pipeline-stage 4 --sequence-parallel --recompute-activations --vocab-size 51200 --fp16 "
+      "--attention-backend unfused --overlap-grad-reduce --data-path 0.5 a 0.5 b --lr=1e-4 "
+      "--expert-tensor-parallel-size 2"));
+  const ImportedConfig imported = import_megatron(arguments, {.part = "a100-sxm4-80gb"});
+  CHECK(imported.ignored == Words{"expert_tensor_parallel_size=2"});  // told, not dropped
+  sim::Node config = imported.config;
+  CHECK(config.find("machine")->find("devices")->items().front().find("count")->as_integer() == 64);
+  const sim::Node shipped = sim::read_config(home_folder() / "experiments/studies/training_gpt3.json");
+  for (const auto& [name, value] : shipped.at("model.builder.gpt2")->members()) {
+    CAPTURE(name);
+    CHECK(config.at("model.builder.gpt2." + name)->dump() == value.dump());
+  }
+  for (const auto& [name, value] : shipped.find("plan")->members()) {
+    CAPTURE(name);
+    CHECK(config.at("plan." + name)->dump() == value.dump());
+  }
+  CHECK(
+      config.find("policies")->dump() ==
+      R"({"passes":{"order":["loop_fusion"],"loop_fusion":{"epilogues":false}},"schedule":{"policy":"interleaved","interleaved":{}}})");
+  sim::assign(config, "model.builder.gpt2.layers=24");  // a quarter, to be quick
+  CHECK(runs(config));
+}
+
+TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[property][training]") {
+  sim::RandomStream random(7, "plans");
+  for (int i = 0; i < 300; ++i) {
+    training::PlanParams given = drawn(random, one_of<std::int64_t>(random, {1, 2, 3}));
+    given.sequence_parallel = given.async_tensor_parallel || random.below(2) == 1;
+    given.context_exchange = one_of(random, {training::ContextExchange::ring, training::ContextExchange::all_gather,
+                                             training::ContextExchange::all_to_all});
+    if (random.below(4) == 0) given.zero = Zero::optimizer;
+    if (random.below(4) == 0) given.recompute = Recompute::selective;
+    given.overlap_gradients = random.below(2) == 1;
+    const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
+    std::optional<std::string> why;
+    const training::Plan plan = training::make_plan(given, gpus, 64, why);
+    CAPTURE(why.value_or(""));
+    REQUIRE(!why);
+    Words words = words_of("--num-layers 24 --hidden-size 1024 --num-attention-heads 16");
+    for (const std::string& flag : training::megatron_flags(plan, {.global_batch = 64, .sequence = 512, .layers = 24}))
+      for (std::string& word : words_of(flag)) words.push_back(std::move(word));
+    const ImportedConfig imported =
+        import_megatron(launch_arguments(words), {.part = "h100-sxm5-80gb", .devices = gpus});
+    const training::PlanParams back = plan_of(imported);
+    CAPTURE(words);
+    CHECK(imported.ignored.empty());
+    CHECK(back.tensor_parallel == given.tensor_parallel);
+    CHECK(back.context_parallel == given.context_parallel);
+    CHECK(back.pipeline_parallel == given.pipeline_parallel);
+    CHECK(back.micro_batch == given.micro_batch);
+    CHECK(back.interleave == given.interleave);
+    CHECK(back.sequence_parallel == plan.sequence);
+    CHECK(back.async_tensor_parallel == plan.async_tensor);
+    CHECK(back.zero == given.zero);
+    CHECK(back.recompute == given.recompute);
+    CHECK(back.overlap_gradients == given.overlap_gradients);
+    if (given.context_parallel > 1) CHECK(back.context_exchange == given.context_exchange);
+    // All 24 layers run again, as many a stage: what `block` says of a chunk, for all chunks.
+    if (given.recompute == Recompute::full) CHECK(*back.recompute_layers == 24 / given.pipeline_parallel);
+    CHECK(text(imported.config, "workload.global_batch") == "64");
+    CHECK(text(imported.config, "workload.sequence") == "512");
+  }
+}
+
+TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[property][training]") {
+  sim::RandomStream random(8, "plans");
+  for (int i = 0; i < 200; ++i) {
+    training::PlanParams given = drawn(random, one_of<std::int64_t>(random, {1, 2}));
+    given.sequence_parallel = given.tensor_parallel > 1;
+    given.context_exchange = one_of(random, {training::ContextExchange::ring, training::ContextExchange::all_gather});
+    const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
+    std::optional<std::string> why;
+    const training::Plan plan = training::make_plan(given, gpus, 64, why);
+    REQUIRE(!why);
+    Words words = words_of("--model.name llama3 --model.flavor 8B");
+    for (const std::string& flag :
+         training::torchtitan_flags(plan, {.global_batch = 64, .sequence = 512, .layers = 32}))
+      for (std::string& word : words_of(flag)) words.push_back(std::move(word));
+    const ImportedConfig imported =
+        import_torchtitan(launch_arguments(words), {.part = "h100-sxm5-80gb", .devices = gpus});
+    const training::PlanParams back = plan_of(imported);
+    CAPTURE(words);
+    CHECK(imported.ignored.empty());
+    CHECK(back.tensor_parallel == given.tensor_parallel);
+    CHECK(back.context_parallel == given.context_parallel);
+    CHECK(back.pipeline_parallel == given.pipeline_parallel);
+    CHECK(back.micro_batch == given.micro_batch);
+    CHECK(back.interleave == given.interleave);
+    CHECK(back.async_tensor_parallel == plan.async_tensor);
+    CHECK(back.zero == given.zero);
+    CHECK(back.recompute == given.recompute);
+    if (given.context_parallel > 1) CHECK(back.context_exchange == given.context_exchange);
+    CHECK(text(imported.config, "workload.global_batch") == "64");
+  }
+}
+
+TEST_CASE("A decoder by Megatron-LM's arguments: sizes that it pads and derives, stages as laid out",
+          "[unit][training]") {
+  const ImportedConfig imported = import_megatron(
+      launch_arguments(
+          words_of("--num-layers 7 --hidden-size 4096 --num-attention-heads 32 --group-query-attention "
+                   "--num-query-groups 8 --swiglu "
+                   "--normalization RMSNorm --position-embedding-type rope --untie-embeddings-and-output-weights "
+                   "--vocab-size 32000 "
+                   "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+                   "Et*3|tttt,L "
+                   "--hidden-dropout 0 --attention-dropout 0 --use-distributed-optimizer --recompute-granularity full "
+                   "--recompute-method uniform --recompute-num-layers 1 --num-experts 8")),
+      {.part = "h100-sxm5-80gb"});
+  const auto model = [&](const std::string& name) { return text(imported.config, "model.builder.decoder." + name); };
+  CHECK(model("intermediate") == "10880");  // 4 x 4096 x 2 / 3 = 10922, in steps of 64
+  CHECK(model("vocab") == "32256");         // in steps of 128 x 4
+  CHECK(model("kv_heads") == "8");
+  CHECK(model("head_dim") == "128");
+  CHECK(model("tied") == "false");
+  CHECK(text(imported.config, "policies.partition.listed.layers") == "[3,4]");
+  CHECK(text(imported.config, "plan.zero") == "optimizer");
+  CHECK(text(imported.config, "plan.recompute") == "full");
+  CHECK(imported.config.at("plan.recompute_layers") == nullptr);  // all
+  CHECK(imported.config.find("machine")->find("devices")->items().front().find("count")->as_integer() == 8);
+  CHECK(imported.ignored == Words{"num_experts=8"});
+  REQUIRE(imported.notes.size() == 2);
+  CHECK_THAT(imported.notes[0], Contains("the number of devices is not among the arguments: 8"));
+  CHECK_THAT(imported.notes[1], Contains("the feed-forward is dense"));
+  CHECK(runs(imported.config));
+  // A layout of three stages for two is told.
+  const ImportedConfig wrong = import_megatron(
+      launch_arguments(words_of("--num-layers 6 --hidden-size 512 --num-attention-heads 8 "
+                                "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|t*2|t*3,L")),
+      {});
+  CHECK(wrong.ignored == Words{"pipeline_model_parallel_layout=Et|t*2|t*3,L"});
+}
+
+TEST_CASE("DeepSpeed's config: of batch, micro-batch, steps and copies one follows from the others",
+          "[unit][training]") {
+  const experiments::test::Scratch scratch;
+  const auto imported = [&](const std::string& json, std::optional<std::int64_t> devices) {
+    const auto file = scratch.write("ds.json", json);
+    return import_deepspeed(launch_arguments(file.string(), words_of("--seq-length 4096")),
+                            {.part = "a100-sxm4-80gb", .model = "catalog:llama-2-7b", .devices = devices});
+  };
+  const auto count = [](const ImportedConfig& one) {
+    return one.config.find("machine")->find("devices")->items().front().find("count")->as_integer();
+  };
+  const ImportedConfig told = imported(R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2,
+      "gradient_accumulation_steps": 4, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
+      "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 5e8}})",
+                                       {});
+  CHECK(count(told) == 4);  // 32 = 2 x 4 x 4
+  CHECK(plan_of(told).zero == Zero::gradients);
+  CHECK(plan_of(told).overlap_gradients);
+  CHECK(plan_of(told).gradients_fp32);
+  CHECK(told.ignored == Words{"zero_optimization.reduce_bucket_size=500000000"});
+  CHECK(told.notes.empty());
+  CHECK(text(told.config, "workload.sequence") == "4096");
+  const ImportedConfig batch =
+      imported(R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4})", 8);
+  CHECK(text(batch.config, "workload.global_batch") == "64");  // 2 x 4 x 8
+  CHECK(!plan_of(batch).overlap_gradients);                    // DeepSpeed's default below stage 3
+  const ImportedConfig micro = imported(R"({"train_batch_size": 64, "gradient_accumulation_steps": 4,
+      "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})",
+                                        8);
+  CHECK(plan_of(micro).micro_batch == 2);  // 64 / 8 / 4
+  CHECK(plan_of(micro).overlap_gradients);
+  CHECK(plan_of(micro).offload_optimizer == std::vector<double>{0.5});
+  CHECK(text(micro.config, "machine.host_link") == "pcie5-x16");
+  CHECK(runs(micro.config));
+  const ImportedConfig automatic =
+      imported(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"})", {});
+  CHECK(count(automatic) == 8);
+  CHECK_THAT(automatic.notes[0], Contains("the number of devices is not in the config: 8"));
+  CHECK(automatic.ignored.empty());
+}
+
+TEST_CASE("What training arguments lack is said in one line", "[unit][training]") {
+  CHECK_THAT(fault_of([] { (void)import_megatron(launch_arguments(words_of("--hidden-size 8")), {}); }),
+             Contains("expected --num-layers, --hidden-size and --num-attention-heads"));
+  CHECK_THAT(fault_of([] { (void)import_torchtitan(launch_arguments(words_of("--model.flavor 9B")), {}); }),
+             Contains("expected model llama3 of flavor 8B, 70B or 405B, got '' '9B'"));
+  CHECK_THAT(fault_of([] { (void)import_deepspeed({}, {}); }),
+             Contains("expected a model: DeepSpeed's config names none"));
+  CHECK_THAT(fault_of([] { (void)launch_arguments(words_of("pretrain_gpt.py")); }),
+             Contains("expected --NAME VALUE, got 'pretrain_gpt.py'"));
+  const experiments::test::Scratch scratch;
+  CHECK_THAT(fault_of([&] { (void)launch_arguments(scratch.write("x.json", "[1]"), {}); }),
+             Contains("expected an object of arguments, got an array"));
+  // Sizes that nobody has are no numbers.
+  const ImportedConfig wild = import_torchtitan(
+      launch_arguments(words_of("--model.flavor 8B --training.seq_len 1e300 --parallelism.tensor_parallel_degree -4")),
+      {});
+  CHECK(text(wild.config, "workload.sequence") == "2048");
+  CHECK(text(wild.config, "plan.tensor_parallel") == "1");
+}
+
+}  // namespace test_training_args
