@@ -62,7 +62,7 @@ void add_members(const Node& object, const std::string& prefix, EngineArguments&
     if (value.is_object()) {
       add_members(value, prefix + name + ".", arguments);
     } else {
-      arguments[prefix + name] = value;
+      arguments[with_underscores(prefix + name)] = value;
     }
   }
 }
