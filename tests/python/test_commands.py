@@ -170,6 +170,19 @@ class AnswerTest(unittest.TestCase):
         with self.assertRaisesRegex(orrery.ConfigError, "--holdout: expected shapes"):
             orrery.calibrate("a100-sxm4-80gb", self.home, holdout="shape")
 
+    def test_calibrate_a_training_run(self):
+        """Two measured steps; what is written lies below a config."""
+        table = self.home / "data/training/h100_pytorch.steps.csv"
+        table.parent.mkdir(parents=True)
+        table.write_text("hidden,intermediate,heads,kv_heads,layers,vocab,sequence,compiled,iter_s\n"
+                         "1024,4096,16,16,24,32000,1024,0,0.0768\n2048,8192,32,8,16,128256,2048,0,0.0930\n")
+        told = orrery.calibrate("h100-sxm5-80gb", self.home / "data", training=True, out=self.home / "run.json")
+        self.assertEqual(told["blocks"][0]["name"], "training")
+        self.assertEqual(told["file"], str(self.home / "run.json"))
+        written = json.loads((self.home / "run.json").read_text())
+        self.assertAlmostEqual(written["machine"]["in_situ"]["kernel"],
+                               told["blocks"][0]["constants"]["machine.in_situ.kernel"])
+
     def test_analyse(self):
         study = orrery.Study(ROOT / "experiments/studies/search_toy.json").run()
         both = orrery.analyse(study, study.store)
