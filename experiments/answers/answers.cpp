@@ -128,16 +128,19 @@ struct ImportParams {
   }
 };
 
-Node import_engine(const ImportParams& params, const Systems&, const Asking&) {
-  EngineArguments arguments;
-  if (!params.file.empty()) arguments = engine_arguments(fs::path(params.file));
-  for (auto& [name, value] : engine_arguments(params.words)) arguments[name] = value;
-  const ImportedConfig imported = import_vllm(arguments, {params.part, params.model, params.trace});
+Node imported_node(const ImportedConfig& imported) {
   Node node = Node::object();
   node.set("config", imported.config);
   node.set("notes", texts(imported.notes));
   node.set("ignored", texts(imported.ignored));
   return node;
+}
+
+Node import_engine(const ImportParams& params, const Systems&, const Asking&) {
+  EngineArguments arguments;
+  if (!params.file.empty()) arguments = engine_arguments(fs::path(params.file));
+  for (auto& [name, value] : engine_arguments(params.words)) arguments[name] = value;
+  return imported_node(import_vllm(arguments, {params.part, params.model, params.trace}));
 }
 
 struct TrainingImportParams {
@@ -160,13 +163,8 @@ struct TrainingImportParams {
 using ImportTraining = ImportedConfig (*)(const EngineArguments&, const TrainingImport&);
 template <ImportTraining import>
 Node import_training(const TrainingImportParams& params, const Systems&, const Asking&) {
-  const ImportedConfig imported =
-      import(launch_arguments(params.file, params.words), {params.part, params.model, params.devices});
-  Node node = Node::object();
-  node.set("config", imported.config);
-  node.set("notes", texts(imported.notes));
-  node.set("ignored", texts(imported.ignored));
-  return node;
+  return imported_node(
+      import(launch_arguments(params.file, params.words), {params.part, params.model, params.devices}));
 }
 
 }  // namespace

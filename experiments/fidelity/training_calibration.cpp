@@ -55,6 +55,8 @@ std::vector<StepsTable> load(const CalibrationOptions& options, const PartShelf&
     if (!part || part.entry != parts.find<hw::GpuParams>(options.device)) continue;
     StepsTable& one = tables.emplace_back();
     one.in_training = fitted_steps(table);
+    for (std::size_t row = 0, fitted = 0; row < one.in_training.size(); ++row)
+      if (one.in_training[row] != 0 && ++fitted > options.rows_per_table) one.in_training[row] = 0;
     one.training = table.subset(one.in_training);
     one.whole = std::move(table);
     one.predictor = std::make_unique<StepPredictor>(parts, part.entry->part, steps_system(part));

@@ -12,7 +12,7 @@ void set_builder(sim::Node& root, const char* builder, sim::Node params);
 void set_passes(sim::Node& root, bool fused);
 /// A decoder of the catalog or of a file as PyTorch trains it.
 sim::Node pytorch_decoder(const std::string& config, bool compiled);
-/// Policy `name` of `kind` with one parameter.
+/// Chooses policy `name` of `kind`; its parameters, to be set.
 sim::Node& set_policy(sim::Node& root, const char* kind, const char* name);
 
 }  // namespace orrery::experiments

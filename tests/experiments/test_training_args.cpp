@@ -77,6 +77,18 @@ training::PlanParams drawn(sim::RandomStream& random, std::int64_t chunks) {
   return plan;
 }
 
+/// What both programs have arguments for.
+void check_shares(const training::PlanParams& back, const training::PlanParams& given) {
+  CHECK(back.tensor_parallel == given.tensor_parallel);
+  CHECK(back.context_parallel == given.context_parallel);
+  CHECK(back.pipeline_parallel == given.pipeline_parallel);
+  CHECK(back.micro_batch == given.micro_batch);
+  CHECK(back.interleave == given.interleave);
+  CHECK(back.zero == given.zero);
+  CHECK(back.recompute == given.recompute);
+  if (given.context_parallel > 1) CHECK(back.context_exchange == given.context_exchange);
+}
+
 }  // namespace
 
 TEST_CASE("Megatron-LM's arguments become a config that runs, as the shipped study has it", "[unit][training]") {
@@ -130,17 +142,10 @@ TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[proper
     const training::PlanParams back = plan_of(imported);
     CAPTURE(words);
     CHECK(imported.ignored.empty());
-    CHECK(back.tensor_parallel == given.tensor_parallel);
-    CHECK(back.context_parallel == given.context_parallel);
-    CHECK(back.pipeline_parallel == given.pipeline_parallel);
-    CHECK(back.micro_batch == given.micro_batch);
-    CHECK(back.interleave == given.interleave);
+    check_shares(back, given);
     CHECK(back.sequence_parallel == plan.sequence);
     CHECK(back.async_tensor_parallel == plan.async_tensor);
-    CHECK(back.zero == given.zero);
-    CHECK(back.recompute == given.recompute);
     CHECK(back.overlap_gradients == given.overlap_gradients);
-    if (given.context_parallel > 1) CHECK(back.context_exchange == given.context_exchange);
     // All 24 layers run again, as many a stage: what `block` says of a chunk, for all chunks.
     if (given.recompute == Recompute::full) CHECK(*back.recompute_layers == 24 / given.pipeline_parallel);
     CHECK(text(imported.config, "workload.global_batch") == "64");
@@ -167,15 +172,8 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
     const training::PlanParams back = plan_of(imported);
     CAPTURE(words);
     CHECK(imported.ignored.empty());
-    CHECK(back.tensor_parallel == given.tensor_parallel);
-    CHECK(back.context_parallel == given.context_parallel);
-    CHECK(back.pipeline_parallel == given.pipeline_parallel);
-    CHECK(back.micro_batch == given.micro_batch);
-    CHECK(back.interleave == given.interleave);
+    check_shares(back, given);
     CHECK(back.async_tensor_parallel == plan.async_tensor);
-    CHECK(back.zero == given.zero);
-    CHECK(back.recompute == given.recompute);
-    if (given.context_parallel > 1) CHECK(back.context_exchange == given.context_exchange);
     CHECK(text(imported.config, "workload.global_batch") == "64");
   }
 }

@@ -142,6 +142,13 @@ TEST_CASE("what cannot be calibrated is said in one line", "[unit][fidelity]") {
   CHECK_THROWS_WITH(calibrate_training(options, shelf()), Contains("1 row to fit, too few for 2 constants"));
   options.blocks = {"kernel"};
   CHECK(calibrate_training(options, shelf()).blocks.front().rows == 1);
+  // At most so many rows of a table are fitted (--rows); the others are judged.
+  CalibrationOptions few = folder.options();
+  few.rows_per_table = 1;
+  few.blocks = {"kernel"};
+  const CalibrationResult result = calibrate_training(few, shelf());
+  CHECK(result.blocks.front().rows == 1);
+  CHECK(line(result, "held out").covered == 3);
 }
 
 }  // namespace test_training_calibration

@@ -74,7 +74,7 @@ std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel&
                                  fmt::format("--parallelism.tensor_parallel_degree {}", plan.tensor),
                                  fmt::format("--parallelism.context_parallel_degree {}", plan.context),
                                  fmt::format("--parallelism.pipeline_parallel_degree {}", plan.pipeline)};
-  if (plan.context > 1)  // heads for tokens have no argument there
+  if (plan.context > 1)
     flags.push_back(fmt::format("--parallelism.context_parallel_rotate_method {}",
                                 plan.exchange == ContextExchange::ring ? "alltoall" : "allgather"));
   if (plan.zero == Zero::gradients) flags.emplace_back("--parallelism.fsdp_reshard_after_forward never");

@@ -19,7 +19,8 @@ struct LaunchedModel {
 /// stages: where they differ it is the most that a stage has.
 std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& model);
 /// The same for torchtitan, whose FSDP shares out all states: for ZeRO of gradients it keeps weights gathered, for that
-/// of the optimizer alone it has no argument, and copies are replicas.
+/// of the optimizer alone it has no argument, and copies are replicas. Nor has it one for heads exchanged for tokens:
+/// keys and values are gathered then.
 std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel& model);
 
 }  // namespace orrery::experiments::training
