@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import resource
@@ -101,13 +102,13 @@ class HalfOpen(ServedTest):
         return stack
 
     def slowest(self) -> float:
-        """Of nine honest requests."""
+        """Of nine honest requests; without end if one was told to come back, as a busy server does."""
         slowest = 0.0
         for target in ["/", "/files/a/summary.json", "/api/index?since=0"] * 3:
             begin = time.monotonic()
             status, _, body = self.server.ask(target)
-            slowest = max(slowest, time.monotonic() - begin)
-            self.assertEqual((status, bool(body)), (200, True))
+            slowest = max(slowest, time.monotonic() - begin if status != 503 else math.inf)
+            self.assertIn((status, bool(body)), [(200, True), (503, True)])
         return slowest
 
     def honest(self, *crowd: object, **kind: object) -> None:
