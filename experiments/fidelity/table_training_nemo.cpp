@@ -32,11 +32,14 @@ constexpr Machine kMachines[] = {
 struct Model {
   const char *name, *config;
   bool edges = false;
+  bool experts = false;
 };
 constexpr Model kModels[] = {{"llama31_405b", "llama-3.1-405b", true},
                              {"LLAMA3.1_405B", "llama-3.1-405b", true},
                              {"LLAMA3_70B", "llama-3-70b"},
-                             {"LLAMA3_8B", "llama-3-8b"}};
+                             {"LLAMA3_8B", "llama-3-8b"},
+                             {"Qwen3_30B_a3B", "qwen3-30b-a3b", false, true},
+                             {"Qwen3_235B_a22B", "qwen3-235b-a22b", false, true}};
 
 sim::Node fp8_params(std::string_view precision) {
   sim::Node params = sim::Node::object();
@@ -58,6 +61,8 @@ void read_plan(const MeasuredTable& table, std::size_t row, MeasuredStep& step) 
   plan.sequence_parallel = plan.async_tensor_parallel = plan.tensor_parallel > 1;
   plan.pipeline_parallel = count("pp");
   plan.context_parallel = count("cp");
+  if (table.has("ep")) plan.expert_parallel = count("ep");
+  plan.expert_dispatch = training::ExpertDispatch::tokens;
   plan.interleave = plan.pipeline_parallel > 1 ? count("interleave") : 1;
   plan.micro_batch = count("micro_batch");
   plan.zero = training::Zero::optimizer;
@@ -142,7 +147,8 @@ class NemoTables final : public TableKind {
     DecoderRun run{.config = model->config,
                    .sequence = table.count(row, "seq"),
                    .merged = true,
-                   .library_passes = true,
+                   .passes = model->experts ? "compiled" : "library",
+                   .product_an_expert = true,
                    .wide_loss = true};
     if (precision != "BF16") run.fp8 = fp8_params(precision);
     step.model = decoder_graph(run);

@@ -72,8 +72,9 @@ TrainedGraph decoder_graph(const DecoderRun& run) {
   graph.params.set("loss", sim::Node::boolean(true));
   graph.params.set("wide_loss", sim::Node::boolean(run.wide_loss));
   graph.params.set("merged", sim::Node::boolean(run.merged));
+  if (run.product_an_expert) graph.params.set("expert_products", sim::Node::string("per_expert"));
   graph.params.set("eager_loss", sim::Node::boolean(run.eager_loss));
-  graph.params.set("passes", sim::Node::string(run.library_passes ? "library" : "eager"));
+  graph.params.set("passes", sim::Node::string(run.passes));
   if (run.fp8) graph.passes.emplace_back("fp8", *run.fp8);
   if (run.compiled) graph.passes.emplace_back("loop_fusion", no_epilogues());
   return graph;

@@ -93,7 +93,13 @@ class Importer : private ArgumentReader {
           "use_mcore_models",
           "transformer_impl",
           "log_throughput",
-          "mock_data"});
+          "mock_data",
+          "moe_grouped_gemm",
+          "moe_token_dispatcher_type",
+          "moe_router_load_balancing_type",
+          "moe_router_dtype",
+          "moe_aux_loss_coeff",
+          "moe_permute_fusion"});
     return finish(std::move(root));
   }
 
@@ -129,11 +135,19 @@ class Importer : private ArgumentReader {
                untied = flag("untie_embeddings_and_output_weights", false);
     const std::int64_t groups = number("num_query_groups", 1);
     const std::string norm = text("normalization"), positions = text("position_embedding_type");
-    if (const std::int64_t experts = number("num_experts", 0); experts > 0) {
-      ignore("num_experts", Node::integer(experts));
-      note("layers of experts are not trained here yet: the feed-forward is dense");
+    const std::int64_t experts = number("num_experts", 0);
+    if (experts > 0) {
+      set("experts", experts);
+      set("experts_per_token", number("moe_router_topk", 2));
+      set("expert_intermediate", number("moe_ffn_hidden_size", wide));
+      if (const std::int64_t shared = number("moe_shared_expert_intermediate_size", 0); shared > 0)
+        set("shared_intermediate", shared);
+      if (const Node* every = find("moe_layer_freq"); every != nullptr && every->dump() != "1") {
+        ignore("moe_layer_freq", *every);
+        note("layers without experts among those that have them: all have them here");
+      }
     }
-    if (gated || norm == "RMSNorm" || positions == "rope" || grouped) {
+    if (gated || norm == "RMSNorm" || positions == "rope" || grouped || experts > 0) {
       set("kv_heads", grouped ? groups : heads);
       set("head_dim", number("kv_channels", hidden / heads));
       params.set("tied", Node::boolean(!untied));
@@ -197,6 +211,7 @@ class Importer : private ArgumentReader {
       set("context_parallel", context);
       plan.set("context_exchange", Node::string(exchange()));
     }
+    if (number("num_experts", 0) > 0 || find("expert_model_parallel_size") != nullptr) experts(set);
     const std::int64_t chunks = interleave(stages);
     if (chunks > 1) {
       set("interleave", chunks);
@@ -210,6 +225,17 @@ class Importer : private ArgumentReader {
     on("gradients_fp32", flag("accumulate_allreduce_grads_in_fp32", false) || find("bf16") != nullptr);
     if (flag("overlap_param_gather", false)) note("--overlap-param-gather: gathered weights are not hidden here");
     recompute(plan, chunks);
+  }
+
+  /// Ranks that share experts out.
+  template <class Set>
+  void experts(const Set& set) {
+    const std::int64_t tensor = positive("tensor_model_parallel_size");
+    if (const std::int64_t ranks = positive("expert_model_parallel_size"); ranks > 1) set("expert_parallel", ranks);
+    const std::int64_t within = number("expert_tensor_parallel_size", tensor);
+    if (within < 2) return;
+    if (find("expert_tensor_parallel_size") != nullptr) ignore("expert_tensor_parallel_size", Node::integer(within));
+    note(fmt::format("experts divided over {} ranks of tensor parallelism: each is whole on its rank here", within));
   }
 
   const char* exchange() {

@@ -38,6 +38,12 @@ class Importer : private ArgumentReader {
     plan.set("tensor_parallel", Node::integer(tensor));
     plan.set("sequence_parallel", Node::boolean(tensor > 1));
     if (flag("parallelism.enable_async_tensor_parallel", false)) plan.set("async_tensor_parallel", Node::boolean(true));
+    if (const std::int64_t experts = degree("expert_parallel_degree"); experts > 1)
+      plan.set("expert_parallel", Node::integer(experts));
+    if (const std::int64_t within = degree("expert_tensor_parallel_degree"); within > 1) {
+      ignore("parallelism.expert_tensor_parallel_degree", Node::integer(within));
+      note(fmt::format("experts divided over {} ranks of tensor parallelism: each is whole on its rank here", within));
+    }
     if (context > 1) {
       plan.set("context_parallel", Node::integer(context));
       const std::string rotate = text("parallelism.context_parallel_rotate_method");

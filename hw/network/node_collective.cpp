@@ -80,6 +80,23 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
   return {start + latency + sent / bandwidth, sent * (through * fabric.nic->byte_j + (1 - through) * link.byte_j)};
 }
 
+GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices) {
+  if (group.ranks < 2 || !(bytes > 0)) return {};
+  const double ranks = static_cast<double>(group.ranks), inside = static_cast<double>(group.in_node);
+  const double nodes = std::ceil(ranks / inside), rows = static_cast<double>(std::max<std::int64_t>(1, choices));
+  const auto wanted = [&](double places) { return 1 - std::pow(1 - 1 / places, rows); };  // chance of one of them
+  const double token = bytes / rows;
+  const bool one_node = group.in_node == group.ranks || fabric.nic == nullptr;
+  if (one_node) return node_collective(fabric, LibraryCall::all_to_all, group, token * ranks * wanted(ranks));
+  const LinkParams& link = fabric.link;
+  const double share =
+      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  const double far = token * (nodes - 1) * wanted(nodes), near = token * nodes * (inside - 1) * wanted(ranks);
+  const double start = link.ring.base_s + link.ring.simple_start_s + message_latency(*fabric.nic);
+  const double local = near / (link.ring.simple_efficiency * link.bandwidth);
+  return {start + std::max(far / share, local), far * fabric.nic->byte_j + near * link.byte_j};
+}
+
 GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes) {
   if (!(bytes > 0)) return {};
   if (stride < fabric.devices || fabric.nic == nullptr) {

@@ -36,6 +36,11 @@ struct GroupCost {
 /// A collective on `bytes` (as library_collective has them) in a group, all such groups at once. Constant time.
 GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const RankGroup& group, double bytes);
 
+/// An all-to-all of tokens' rows in which a token that several of a rank's experts want travels there once, and to
+/// another node once, from where it goes on to its ranks over their links (DeepEP). `bytes`: of all rows, a token
+/// having `choices` of them, spread evenly over the ranks.
+GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices);
+
 /// A message to the rank that is `stride` devices further, every rank at once.
 GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes);
 

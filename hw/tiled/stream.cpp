@@ -26,6 +26,7 @@ constexpr double kSchedulers = 4;  // of an SM
 constexpr double kWarp = 32;
 constexpr std::int64_t kMaxBlocksPerSm = 32;
 constexpr std::int64_t kSoftmaxWarpColumns = 1024;  // PyTorch gives shorter rows to single warps
+constexpr double kCompiledBlock = 1024;             // elements: compilers let a block take several rows of fewer
 
 constexpr std::array<Style, 11> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
@@ -58,6 +59,11 @@ Grid grid_of(const Style& style, const Streaming& s, Pass pass, DType dtype) {
     g.threads = 4 * kWarp;
     g.slots = style.slots / style.vector * std::max(1.0, width / kWarp);
     return g;
+  }
+  if (pass == Pass::compiled && width < kCompiledBlock) {
+    const double together = std::floor(kCompiledBlock / width);
+    g.rows = std::ceil(g.rows / together);
+    width *= together;
   }
   // The rotary kernel walks over queries, then over keys: no block is wider than the queries, half or more of the row.
   const double most = pass == Pass::rope ? width / 2 : width / style.vector;

@@ -61,14 +61,20 @@ void pad(Adjoint& a) {
   a.give(0, a.emit(OpKind::slice, {a.dy()}, a.shape(a.input(0)), std::move(attributes)));
 }
 
+/// What is copied as it is has its copy's gradient; rows that are put into another order go back into their own.
 void copy(Adjoint& a) {
+  if (a.op().text("backward") == "copy") return a.give(0, a.emit(OpKind::copy, {a.dy()}));
   if (a.op().text("backward") != "all_reduce") return a.give(0, a.dy());
   a.give(0, a.emit_for(OpKind::all_reduce, {a.dy()}, {0}, a.op().attributes).front());
 }
 
-/// (source, indices).
+/// (source, indices). Where a router made the indices, a token's rows come back as combine() has them.
 void gather(Adjoint& a) {
   const TensorId source = a.input(0);
+  if (const auto maker = a.graph().producer(a.input(1)); maker && a.graph().op(*maker).kind == OpKind::router) {
+    const SymExpr chosen = a.shape(a.input(1)).back();
+    return a.give(0, a.emit(OpKind::combine, {a.dy(), a.input(1)}, a.shape(source), {{"k", chosen}}));
+  }
   const TensorId target = a.zeros(a.shape(source), a.tensor(source).type);
   a.give(0, a.emit_for(OpKind::scatter_add, {target, a.dy(), a.input(1)}, {0}, a.op().attributes).front());
 }

@@ -61,6 +61,7 @@ void grouped_matmul(Adjoint& a) {
   }
   Attributes attributes;
   if (const Attribute* active = a.op().find("active_groups")) attributes.emplace_back("active_groups", *active);
+  if (const Attribute* library = a.op().find("library")) attributes.emplace_back("library", *library);
   Attributes turned = attributes;
   turned.emplace_back("trans_b", SymExpr(turned_weights ? 0 : 1));
   if (a.needs(0)) a.give(0, a.emit(OpKind::grouped_matmul, of_rows, a.shape(a.input(0)), std::move(turned)));

@@ -5,8 +5,8 @@
 // a forward pass over [batch, tokens]; with it every layer writes its keys and values into a cache of `past` + `tokens`
 // and attends over all of it, so the same graph is a prompt (past = 0), a chunk of one, or a decode step (tokens = 1).
 // Ops are those of the Hugging Face modules: projections apart unless `merged`, norms and rotations as one kernel each
-// (`passes: library`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a rotation five a
-// tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
+// (`passes: library`, `compiled`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a
+// rotation five a tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
 // Left out: tensor parallelism (passes add it), sliding windows, capacity limits of experts.
 #include <filesystem>
 
@@ -25,12 +25,20 @@ constexpr auto enum_names(Logits) {
   return sim::names<Logits>({{"last", last}, {"all", all}});
 }
 
+/// How products of experts are run: all in one kernel, or one product an expert.
+enum class ExpertProducts : std::uint8_t { grouped, per_expert };
+constexpr auto enum_names(ExpertProducts) {
+  using enum ExpertProducts;
+  return sim::names<ExpertProducts>({{"grouped", grouped}, {"per_expert", per_expert}});
+}
+
 struct DecoderParams {
   std::string config;
   std::int64_t layers = 16, hidden = 2048, heads = 32, kv_heads = 8, head_dim = 64, intermediate = 8192;
   std::int64_t vocab = 128256;
   bool tied = true, qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false;
   std::int64_t experts = 0, experts_per_token = 2, expert_intermediate = 0, shared_intermediate = 0;
+  ExpertProducts expert_products = ExpertProducts::grouped;
   std::optional<FloatType> dtype;
   ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
   AttentionForm attention = AttentionForm::sdpa;
@@ -65,9 +73,12 @@ struct DecoderParams {
                    "Width of an expert; 0: that of the feed-forward."),
         sim::field("shared_intermediate", &D::shared_intermediate, Unit::count, kOptional,
                    "Width of a feed-forward that every token takes beside its experts; 0: none."),
+        sim::field("expert_products", &D::expert_products,
+                   "One kernel for all experts (vLLM, PyTorch), or a product an expert (Transformer Engine)."),
         sim::field("dtype", &D::dtype, "Type of weights and activations; absent: the config's, else bf16."),
         sim::field("attention", &D::attention, "One kernel, or products and passes."),
-        sim::field("passes", &D::passes, "Norms and rotations as one kernel, or as elementary passes."),
+        sim::field("passes", &D::passes,
+                   "Norms and rotations as one kernel, of a library or compiled, or as elementary passes."),
         sim::field("merged", &D::merged, "One product for q, k and v, and one for gate and up."),
         sim::field("cache", &D::cache, "Whether keys and values are written to a cache of past and new tokens."),
         sim::field("logits", &D::logits, "Logits of the last position or of all."),
@@ -183,7 +194,7 @@ class DecoderWriter {
   void positions(const SymExpr& tokens) {
     OpGraph& graph = net_.graph();
     net_.scope("rotary");
-    if (p_.passes == PassForm::library) {
+    if (p_.passes != PassForm::eager) {
       rotation_.push_back(graph.input("rotation", {tokens, p_.head_dim}, net_.type()));
       return;
     }
@@ -198,10 +209,16 @@ class DecoderWriter {
     for (TensorId& part : rotation_) part = net_.cast(part, net_.type());
   }
 
+  /// Who wrote the kernel of a norm or rotation.
+  Attributes one_kernel() const {
+    if (p_.passes == PassForm::library) return {};
+    return {{"pass", std::string("compiled")}};
+  }
+
   TensorId rms_norm(TensorId x, const std::string& name) {
     const SymExpr width = net_.size(x, -1);
     const TensorId weight = net_.parameter(name + ".weight", {width});
-    if (p_.passes == PassForm::library) return net_.emit(OpKind::rms_norm, {x, weight}, OpClass::norm);
+    if (p_.passes != PassForm::eager) return net_.emit(OpKind::rms_norm, {x, weight}, OpClass::norm, one_kernel());
     const auto pass = [&](OpKind kind, TensorId a, Attributes attributes = {}) {
       return net_.emit(kind, {a}, OpClass::norm, std::move(attributes));
     };
@@ -217,7 +234,8 @@ class DecoderWriter {
 
   /// Rotary positions of [batch, heads, tokens, dim].
   TensorId rotate(TensorId x) {
-    if (p_.passes == PassForm::library) return net_.emit(OpKind::rope, {x, rotation_.front()}, OpClass::rope);
+    if (p_.passes != PassForm::eager)
+      return net_.emit(OpKind::rope, {x, rotation_.front()}, OpClass::rope, one_kernel());
     const std::int64_t half = p_.head_dim / 2;
     const TensorId straight = net_.mul(x, rotation_[0], OpClass::rope);
     const TensorId back = net_.emit(OpKind::neg, {net_.slice(x, -1, half, half)}, OpClass::rope);
@@ -288,24 +306,26 @@ class DecoderWriter {
     const SymExpr rows = outer[0] * outer[1];
     const std::int64_t k = p_.experts_per_token;
     const std::int64_t inner = p_.expert_intermediate > 0 ? p_.expert_intermediate : p_.intermediate;
-    const TensorId flat = net_.reshape(x, {rows, p_.hidden});
-    const TensorId scores = net_.linear(flat, p_.experts, false, OpClass::router, "router");
+    const TensorId scores = net_.linear(x, p_.experts, false, OpClass::router, "router");
     OpNode router;
     router.kind = OpKind::router;
     router.inputs = {scores};
     router.attributes = {{"k", SymExpr(k)}};
     router.op_class = OpClass::router;
     std::vector<Tensor> outputs(2);
-    outputs[0] = {.shape = {rows, k}, .type = ElementType::fp32};
-    outputs[1] = {.shape = {rows, k}, .type = ElementType::int32};
+    outputs[0] = {.shape = {outer[0], outer[1], k}, .type = ElementType::fp32};
+    outputs[1] = {.shape = {outer[0], outer[1], k}, .type = ElementType::int32};
     OpGraph& graph = net_.graph();
     const std::vector<TensorId> routed = graph.op(graph.add(std::move(router), std::move(outputs))).outputs;
     const TensorId sent =
-        net_.emit(OpKind::gather, {flat, routed[1]}, {rows * k, p_.hidden}, net_.type(), OpClass::gather);
+        net_.emit(OpKind::gather, {x, routed[1]}, {rows * k, p_.hidden}, net_.type(), OpClass::gather);
     const auto product = [&](TensorId a, std::int64_t out, OpClass op_class, const std::string& name) {
       const TensorId weight = net_.parameter(name, {p_.experts, net_.size(a, -1), out});
+      Attributes attributes{{"active_groups", min(SymExpr(p_.experts), rows * k)}};
+      if (p_.expert_products == ExpertProducts::per_expert)
+        attributes.emplace_back("library", std::string("per_group"));
       return net_.emit(OpKind::grouped_matmul, {a, weight}, {rows * k, out}, net_.type(), op_class,
-                       {{"active_groups", min(SymExpr(p_.experts), rows * k)}});
+                       std::move(attributes));
     };
     TensorId gate{}, up{};
     if (p_.merged) {
@@ -318,9 +338,8 @@ class DecoderWriter {
     gate = net_.emit(OpKind::silu, {gate}, OpClass::activation);
     if (!p_.merged) up = product(sent, inner, OpClass::expert_up, "experts.up");
     const TensorId down = product(net_.mul(gate, up), p_.hidden, OpClass::expert_down, "experts.down");
-    TensorId out = net_.emit(OpKind::combine, {down, routed[0], routed[1]}, {rows, p_.hidden}, net_.type(),
-                             OpClass::scatter, {{"k", SymExpr(k)}});
-    out = net_.reshape(out, outer);
+    TensorId out = net_.emit(OpKind::combine, {down, routed[0], routed[1]}, outer, net_.type(), OpClass::scatter,
+                             {{"k", SymExpr(k)}});
     if (p_.shared_intermediate > 0) out = net_.add(out, feed_forward(x, p_.shared_intermediate));
     return out;
   }

@@ -224,7 +224,7 @@ TensorId attend(Net& net, TensorId q, TensorId k, TensorId v, const AttentionSpe
 }
 
 TensorId tanh_gelu(Net& net, TensorId x, PassForm form) {
-  if (form == PassForm::library) return net.emit(OpKind::gelu, {x}, OpClass::activation);
+  if (form != PassForm::eager) return net.emit(OpKind::gelu, {x}, OpClass::activation);
   // 0.5 x (1 + tanh(c (x + 0.044715 x^3))), a kernel a step
   const auto pass = [&](OpKind kind, TensorId a) { return net.emit(kind, {a}, OpClass::activation); };
   const TensorId cube = pass(OpKind::scale, pass(OpKind::pow, x));

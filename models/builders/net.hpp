@@ -25,11 +25,12 @@ constexpr auto enum_names(AttentionForm) {
   return sim::names<AttentionForm>({{"sdpa", sdpa}, {"eager", eager}});
 }
 
-/// Norms, rotations and GELU as one kernel each, or as the elementary passes that a plain Python module launches.
-enum class PassForm : std::uint8_t { library, eager };
+/// Norms, rotations and GELU as one kernel each, of a library of inference or as a compiler makes it for these sizes,
+/// or as the elementary passes that a plain Python module launches.
+enum class PassForm : std::uint8_t { library, compiled, eager };
 constexpr auto enum_names(PassForm) {
   using enum PassForm;
-  return sim::names<PassForm>({{"library", library}, {"eager", eager}});
+  return sim::names<PassForm>({{"library", library}, {"compiled", compiled}, {"eager", eager}});
 }
 
 using Shape = std::vector<SymExpr>;

@@ -125,6 +125,15 @@ hw::GroupedGemm grouped_shape(const Sizes& s) {
   return hw::grouped_gemm(split, y.back(), a.back());
 }
 
+/// A product a group, all of as many rows: what a library of plain products makes of it.
+hw::Gemm group_products(const Sizes& s) {
+  const std::vector<std::int64_t> a = s.input(0), w = s.input(1), y = s.output();
+  const std::int64_t rows = count(y, 0, y.size() - 1);
+  const std::int64_t groups =
+      std::clamp<std::int64_t>(s.expr("active_groups", w[0]), 1, std::max<std::int64_t>(1, rows));
+  return {(rows + groups - 1) / groups, y.back(), a.back(), groups};
+}
+
 /// Gradients of the groups' weights, [k, rows of the group] times [rows of the group, n]; rows are spread evenly.
 hw::Gemm grouped_gradient(const Sizes& s) {
   const std::vector<std::int64_t> x = s.input(0), dy = s.input(1);
@@ -187,6 +196,7 @@ std::optional<hw::Pass> library_pass(std::string_view name) {
   if (name == "rope") return hw::Pass::rope;
   if (name == "gated_activation") return hw::Pass::gated_activation;
   if (name == "elementwise") return hw::Pass::elementwise;
+  if (name == "compiled") return hw::Pass::compiled;
   if (name == "expert_sort") return hw::Pass::expert_sort;
   if (name == "expert_sum") return hw::Pass::expert_sum;
   return std::nullopt;
@@ -202,7 +212,7 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
   if (const auto library = library_pass(s.op.text("pass"))) {
     pass.pass = *library;
     pass.rows = s.expr("rows", 0);
-    return pass;
+    if (*library != hw::Pass::compiled) return pass;
   }
   if (info(s.op.kind).pattern == Pattern::reduction && !s.op.inputs.empty()) {
     const std::vector<std::int64_t> x = s.input(0);
@@ -264,6 +274,7 @@ hw::KernelShape shape_of(const Sizes& s, OpId id) {
     case OpKind::matmul:
       return matmul_shape(s);
     case OpKind::grouped_matmul:
+      if (s.op.text("library") == "per_group") return group_products(s);
       return grouped_shape(s);
     case OpKind::grouped_matmul_grad_weight:
       return grouped_gradient(s);

@@ -118,7 +118,7 @@ OpGraph with_sorted_experts(const OpGraph& graph, std::int64_t& sorts) {
       sort.scope = op.scope;
       sort.dialect = "engine";
       sort.set("pass", std::string("expert_sort"));
-      sort.set("rows", graph.tensor(op.inputs[0]).shape.front());
+      sort.set("rows", token_rows(graph.tensor(op.inputs[0])));
       const models::Tensor& choices = graph.tensor(op.inputs[1]);
       const OpId added = copy.to().add(std::move(sort), {{.shape = choices.shape, .type = choices.type}});
       sorted[op.outputs.front()] = copy.to().op(added).outputs.front();

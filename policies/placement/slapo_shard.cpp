@@ -210,9 +210,25 @@ class Sharder {
   bool wants_whole(const OpNode& op, std::size_t slot, const std::vector<State>& in) const {
     if (!in_layer(op)) return !adds_shares(op, in);
     if (op.kind == OpKind::reshape)  // tokens are folded into rows
-      return graph_.tensor(op.outputs[0]).shape.size() < graph_.tensor(op.inputs[0]).shape.size();
+      return graph_.tensor(op.outputs[0]).shape.size() < graph_.tensor(op.inputs[0]).shape.size() && !sums_tokens(op);
     return op.kind == OpKind::matmul && slot < 2 && in[1 - slot].axis >= 0 && in[1 - slot].axis != kTokenAxis - 3 &&
            !divided_tokens(op.inputs[1 - slot], in[1 - slot]);
+  }
+  /// Whether tokens are folded into rows for products that sum over them, and whose other operand is divided by tokens
+  /// too: each rank has its tokens' term of a whole weight's gradient.
+  bool sums_tokens(const OpNode& fold) const {
+    const auto of_shares = [&](TensorId rows) {
+      const auto maker = graph_.producer(rows);
+      if (!maker || graph_.op(*maker).kind != OpKind::reshape) return false;
+      const TensorId tokens = graph_.op(*maker).inputs[0];
+      return divided_tokens(tokens, states_[index(tokens)]);
+    };
+    const auto readers = graph_.consumers(fold.outputs[0]);
+    return !readers.empty() && std::ranges::all_of(readers, [&](OpId id) {
+      const OpNode& reader = graph_.op(id);
+      return reader.kind == OpKind::matmul && reader.phase == models::Phase::backward && of_shares(reader.inputs[0]) &&
+             of_shares(reader.inputs[1]);
+    });
   }
   /// A sum of shares of the tokens, which is a share: what the embedding's backward pass gets of a layer.
   bool adds_shares(const OpNode& op, const std::vector<State>& in) const {

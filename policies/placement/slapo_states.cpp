@@ -12,6 +12,7 @@ using models::OpNode;
 using models::Pattern;
 using models::SymExpr;
 using models::TensorId;
+using Role = models::TensorRole;
 
 namespace {
 
@@ -66,6 +67,17 @@ std::vector<State> StateRules::outcome(const OpNode& op, const std::vector<State
       return head_states(op, in);
     case OpKind::optimizer_step:
       return step_states(op, in);
+    case OpKind::router:
+    case OpKind::router_grad:
+    case OpKind::gather:
+    case OpKind::grouped_matmul:
+    case OpKind::grouped_matmul_grad_weight:
+    case OpKind::combine:
+    case OpKind::combine_grad:
+      return routed_states(op, in);
+    case OpKind::all_to_all:
+      out[0] = in[0];
+      return out;
     case OpKind::rope:
     case OpKind::rope_grad:  // (rows, angles): the angles are the same for every head
       if (in[0].axis == rank_of(op.inputs[0]) - 1) refuse(op, "it rotates pairs along the axis that is divided");
@@ -202,6 +214,23 @@ std::vector<State> StateRules::step_states(const OpNode& op, const std::vector<S
   return out;
 }
 
+/// Each rank routes its own tokens: [batch, tokens, …] are divided along their tokens, the rows that a router picked of
+/// them along those rows. Experts are whole; their gradients are added by whoever holds copies, not over these ranks.
+std::vector<State> StateRules::routed_states(const OpNode& op, const std::vector<State>& in) const {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const int rank = rank_of(op.inputs[i]);
+    const bool by_tokens = in[i].axis == (rank == 3 ? 1 : 0) && graph_.tensor(op.inputs[i]).role == Role::activation;
+    const bool experts = rank == 3 && in[i].whole() && graph_.tensor(op.inputs[i]).role == Role::parameter;
+    if (!by_tokens && !experts)
+      refuse(op, fmt::format("'{}' lies as {}: experts are whole, and what is routed to them is divided by tokens",
+                             graph_.tensor(op.inputs[i]).name, described(in[i])));
+  }
+  std::vector<State> out;
+  for (const TensorId output : op.outputs)
+    out.push_back(op.kind == OpKind::grouped_matmul_grad_weight ? State{} : State{rank_of(output) == 3 ? 1 : 0, false});
+  return out;
+}
+
 State StateRules::reduced_state(const OpNode& op, const State& in) const {
   const int rank = rank_of(op.inputs[0]);
   int shift = 0;
@@ -230,6 +259,9 @@ State StateRules::view_state(const OpNode& op, const State& in) const {
       if ((*perm)[i].constant() == in.axis) return {static_cast<int>(i), false};
     refuse(op, "expected attribute 'perm' beside a divided operand");
   }
+  // Tokens folded into rows: a rank has its tokens' rows, wherever among all they lie.
+  if (op.kind == OpKind::reshape && axis == 1 && from.size() == 3 && to.size() == 2 && to[1] == from[2])
+    return {0, false};
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (!(before(to, i) == before(from, axis)) || to[i].constant() == 1) continue;
     if (to[i].constant().value_or(0) % ranks_ != 0)

@@ -37,6 +37,7 @@ class StateRules {
   std::vector<State> norm_grad_states(const OpNode& op, const std::vector<State>& in) const;
   std::vector<State> head_states(const OpNode& op, const std::vector<State>& in) const;
   std::vector<State> step_states(const OpNode& op, const std::vector<State>& in) const;
+  std::vector<State> routed_states(const OpNode& op, const std::vector<State>& in) const;
   State reduced_state(const OpNode& op, const State& in) const;
   State view_state(const OpNode& op, const State& in) const;
 

@@ -51,6 +51,15 @@ std::vector<slapo::DividedTensor> divided_parameters(const OpGraph& graph, const
   return all;
 }
 
+/// Heads of keys that an op of attention reads, [batch, heads, tokens, width]; nothing for another op.
+std::optional<std::int64_t> heads_of_keys(const OpGraph& graph, const OpNode& op) {
+  const bool product = op.kind == OpKind::matmul && op.op_class == hw::OpClass::attention_prefill;
+  if (op.kind != OpKind::attention && !product) return std::nullopt;
+  const auto& keys = graph.tensor(op.inputs[1]).shape;
+  if (keys.size() != 4) return std::nullopt;
+  return keys[1].constant();
+}
+
 }  // namespace
 
 std::optional<std::string> tensor_parallel_obstacle(const OpGraph& graph, const TensorParallel& how) {
@@ -61,6 +70,9 @@ std::optional<std::string> tensor_parallel_obstacle(const OpGraph& graph, const 
       return fmt::format("{} ranks of tensor parallelism do not divide the {} of {}", how.ranks, size.to_string(),
                          tensor.name);
   }
+  for (const models::OpId id : graph.ops())
+    if (const auto heads = heads_of_keys(graph, graph.op(id)); heads && *heads % how.ranks != 0)
+      return fmt::format("{} ranks of tensor parallelism do not divide {} heads of keys", how.ranks, *heads);
   return std::nullopt;
 }
 

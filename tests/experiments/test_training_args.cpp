@@ -82,6 +82,7 @@ void check_shares(const training::PlanParams& back, const training::PlanParams& 
   CHECK(back.tensor_parallel == given.tensor_parallel);
   CHECK(back.context_parallel == given.context_parallel);
   CHECK(back.pipeline_parallel == given.pipeline_parallel);
+  CHECK(back.expert_parallel == given.expert_parallel);
   CHECK(back.micro_batch == given.micro_batch);
   CHECK(back.interleave == given.interleave);
   CHECK(back.zero == given.zero);
@@ -128,6 +129,7 @@ TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[proper
                                              training::ContextExchange::all_to_all});
     if (random.below(4) == 0) given.zero = Zero::optimizer;
     if (random.below(4) == 0) given.recompute = Recompute::selective;
+    given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     given.overlap_gradients = random.below(2) == 1;
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
@@ -159,6 +161,7 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
     training::PlanParams given = drawn(random, one_of<std::int64_t>(random, {1, 2}));
     given.sequence_parallel = given.tensor_parallel > 1;
     given.context_exchange = one_of(random, {training::ContextExchange::ring, training::ContextExchange::all_gather});
+    given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
     const training::Plan plan = training::make_plan(given, gpus, 64, why);
@@ -178,6 +181,33 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
   }
 }
 
+TEST_CASE("Experts by Megatron-LM's arguments", "[unit][training]") {
+  const std::string shape =
+      "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --swiglu --vocab-size 32000 --hidden-dropout 0 "
+      "--attention-dropout 0 --num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 256 "
+      "--moe-shared-expert-intermediate-size 512 --moe-grouped-gemm --tensor-model-parallel-size 2 --sequence-parallel "
+      "--expert-model-parallel-size 8 --global-batch-size 16 ";
+  const auto imported = [&](const std::string& more) {
+    return import_megatron(launch_arguments(words_of(shape + more)), {.part = "h100-sxm5-80gb", .devices = 16});
+  };
+  const ImportedConfig whole = imported("--expert-tensor-parallel-size 1");
+  const auto model = [&](const std::string& name) { return text(whole.config, "model.builder.decoder." + name); };
+  CHECK(model("experts") == "16");
+  CHECK(model("experts_per_token") == "4");
+  CHECK(model("expert_intermediate") == "256");
+  CHECK(model("shared_intermediate") == "512");
+  CHECK(text(whole.config, "plan.expert_parallel") == "8");
+  CHECK(whole.ignored.empty());
+  CHECK(whole.notes.size() == 1);  // of the nodes' adapters
+  CHECK(runs(whole.config));
+  // Megatron-LM divides experts over ranks of tensor parallelism unless told not to, and may leave layers without.
+  const ImportedConfig divided = imported("--moe-layer-freq 2");
+  CHECK(divided.ignored == Words{"moe_layer_freq=2"});
+  REQUIRE(divided.notes.size() == 3);
+  CHECK_THAT(divided.notes[1], Contains("all have them here"));
+  CHECK_THAT(divided.notes[2], Contains("each is whole on its rank here"));
+}
+
 TEST_CASE("A decoder by Megatron-LM's arguments: sizes that it pads and derives, stages as laid out",
           "[unit][training]") {
   const ImportedConfig imported = import_megatron(
@@ -189,7 +219,7 @@ TEST_CASE("A decoder by Megatron-LM's arguments: sizes that it pads and derives,
                    "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
                    "Et*3|tttt,L "
                    "--hidden-dropout 0 --attention-dropout 0 --use-distributed-optimizer --recompute-granularity full "
-                   "--recompute-method uniform --recompute-num-layers 1 --num-experts 8")),
+                   "--recompute-method uniform --recompute-num-layers 1")),
       {.part = "h100-sxm5-80gb"});
   const auto model = [&](const std::string& name) { return text(imported.config, "model.builder.decoder." + name); };
   CHECK(model("intermediate") == "10880");  // 4 x 4096 x 2 / 3 = 10922, in steps of 64
@@ -202,10 +232,9 @@ TEST_CASE("A decoder by Megatron-LM's arguments: sizes that it pads and derives,
   CHECK(text(imported.config, "plan.recompute") == "full");
   CHECK(imported.config.at("plan.recompute_layers") == nullptr);  // all
   CHECK(imported.config.find("machine")->find("devices")->items().front().find("count")->as_integer() == 8);
-  CHECK(imported.ignored == Words{"num_experts=8"});
-  REQUIRE(imported.notes.size() == 2);
+  CHECK(imported.ignored.empty());
+  REQUIRE(imported.notes.size() == 1);
   CHECK_THAT(imported.notes[0], Contains("the number of devices is not among the arguments: 8"));
-  CHECK_THAT(imported.notes[1], Contains("the feed-forward is dense"));
   CHECK(runs(imported.config));
   // A layout of three stages for two is told.
   const ImportedConfig wrong = import_megatron(

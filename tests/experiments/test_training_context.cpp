@@ -99,7 +99,7 @@ TEST_CASE("A rank of context parallelism has its share of everything", "[prop]")
     const auto& layer = one.part(PartName::layer);
     const auto& own = shared.part(PartName::layer);
     CHECK(own.saved_bytes * ranks == layer.saved_bytes);
-    CHECK(own.parameters == layer.parameters);
+    CHECK(own.dense.parameters == layer.dense.parameters);
     CHECK(shared.boundary_bytes * ranks == one.boundary_bytes);
     CHECK(own.forward.flops * share == Approx(layer.forward.flops).epsilon(1e-9));
     CHECK(own.backward_input.flops * share == Approx(layer.backward_input.flops).epsilon(1e-9));

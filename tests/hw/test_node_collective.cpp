@@ -1,5 +1,6 @@
 // Collectives over nodes: what a group has of links and adapters, and what a rank sends.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "hw/network/node_collective.hpp"
 
@@ -58,6 +59,28 @@ TEST_CASE("Messages cross a link in a node and an adapter between nodes", "[unit
   CHECK(node_message(nodes.fabric(), 8, 1e9).time_s == Approx(1e9 / achieved_bandwidth(nodes.nic)).epsilon(0.01));
   CHECK(node_message(nodes.fabric(), 8, 1e9).energy_j == Approx(1e9 * 10e-12));
   CHECK(node_message(nodes.fabric(), 8, 0).time_s == 0);
+}
+
+TEST_CASE("A token goes once to each rank and node that wants it", "[unit]") {
+  const Nodes nodes;
+  const double wire = achieved_bandwidth(nodes.nic);
+  // Sixteen ranks in two nodes, four choices: the other node has one of them with 1 - (1/2)^4 = 15/16, a rank with
+  // 1 - (15/16)^4. Of 4 GB of rows a token's row is 1 GB.
+  const double rank = 1 - std::pow(15.0 / 16, 4);
+  const GroupCost once = routed_exchange(nodes.fabric(), {16, 8}, 4e9, 4);
+  CHECK(once.time_s == Approx(15e9 / 16 / wire).epsilon(0.01));
+  CHECK(once.energy_j == Approx(15e9 / 16 * 10e-12 + 1e9 * 2 * 7 * rank * 1e-12));
+  // Row by row half of them go to the other node: twice as much and more.
+  CHECK(node_collective(nodes.fabric(), LibraryCall::all_to_all, {16, 8}, 4e9).time_s > 2 * once.time_s);
+  // One choice is one row, whichever way.
+  const GroupCost single = routed_exchange(nodes.fabric(), {16, 8}, 4e9, 1);
+  const GroupCost rows = node_collective(nodes.fabric(), LibraryCall::all_to_all, {16, 8}, 4e9);
+  CHECK(single.time_s == Approx(rows.time_s));
+  CHECK(routed_exchange(nodes.fabric(), {8, 8}, 4e9, 1).time_s ==
+        Approx(node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 4e9).time_s));
+  CHECK(routed_exchange(nodes.fabric(), {8, 8}, 4e9, 4).time_s <
+        node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 4e9).time_s);
+  CHECK(routed_exchange(nodes.fabric(), {1, 1}, 4e9, 4).time_s == 0);
 }
 
 }  // namespace test_node_collective

@@ -21,6 +21,16 @@ std::string part_of_step(const Node& summary, const char* name, const char* what
                      whole > 0 ? 100 * own / whole : 0);
 }
 
+std::string plan_text(const Node& summary) {
+  const double context = number_at(summary, "plan.context_parallel"),
+               experts = number_at(summary, "plan.expert_parallel");
+  return fmt::format(
+      "plan         tensor {:.0f}{} x pipeline {:.0f} x data {:.0f}{}, {:.0f} micro-batches\n",
+      number_at(summary, "plan.tensor_parallel"), context > 1 ? fmt::format(" x context {:.0f}", context) : "",
+      number_at(summary, "plan.pipeline_parallel"), number_at(summary, "plan.data_parallel"),
+      experts > 1 ? fmt::format(", experts over {:.0f} ranks", experts) : "", number_at(summary, "plan.micro_batches"));
+}
+
 }  // namespace
 
 std::string training_table(const Node& summary) {
@@ -29,12 +39,10 @@ std::string training_table(const Node& summary) {
       fmt::format("step         {}: {:.4g} tokens/s, MFU {:.1f} % (closed form: {})\n",
                   figure(summary, "iteration_s", Unit::seconds), number_at(summary, "tokens_per_s"),
                   100 * number_at(summary, "utilisation.mfu"), figure(summary, "closed_form_s", Unit::seconds));
-  out += fmt::format("plan         tensor {:.0f} x pipeline {:.0f} x data {:.0f}, {:.0f} micro-batches\n",
-                     number_at(summary, "plan.tensor_parallel"), number_at(summary, "plan.pipeline_parallel"),
-                     number_at(summary, "plan.data_parallel"), number_at(summary, "plan.micro_batches"));
+  out += plan_text(summary);
   out += part_of_step(summary, "compute", "kernels, or the host where they wait for it");
   out += part_of_step(summary, "recompute", "forward passes run again");
-  out += part_of_step(summary, "collectives", "collectives of tensor and context parallelism");
+  out += part_of_step(summary, "collectives", "collectives within a layer");
   out += part_of_step(summary, "bubble", "bubble: waiting for other stages");
   out += part_of_step(summary, "gradients", "gradients' sums that nothing hides");
   out += part_of_step(summary, "optimizer", "optimizer");

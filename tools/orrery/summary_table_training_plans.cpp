@@ -17,6 +17,12 @@ std::string tensor_ranks(const Node& plan) {
          (context > 1 ? fmt::format("c{:.0f}", context) : "");
 }
 
+/// Copies, and ranks that share experts behind an e where there are several.
+std::string copies(const Node& plan) {
+  const double experts = number_at(plan, "expert_parallel");
+  return fmt::format("{:.0f}", number_at(plan, "data_parallel")) + (experts > 1 ? fmt::format("e{:.0f}", experts) : "");
+}
+
 std::string plan_row(const Node& plan) {
   const Node* ran = plan.find("iteration_s");
   const std::string bubble =
@@ -25,13 +31,12 @@ std::string plan_row(const Node& plan) {
       number_at(plan, "interleave") > 1
           ? fmt::format("{:.0f}x{:.0f}", number_at(plan, "pipeline_parallel"), number_at(plan, "interleave"))
           : fmt::format("{:.0f}", number_at(plan, "pipeline_parallel"));
-  std::string row =
-      fmt::format("{:>6} {:>6} {:>6.0f} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}", tensor_ranks(plan),
-                  stages, number_at(plan, "data_parallel"), number_at(plan, "micro_batch"),
-                  plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
-                  plan.find("zero")->as_string(),
-                  sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
-                  number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
+  std::string row = fmt::format(
+      "{:>6} {:>6} {:>6} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}", tensor_ranks(plan), stages,
+      copies(plan), number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
+      plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
+      sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
+      number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
   if (!plan.find("stages_alike")->as_boolean())
     row += "  layers " + plan.find("stage_layers")->as_string() + ", run again " +
            plan.find("stage_recompute_layers")->as_string();
@@ -41,10 +46,10 @@ std::string plan_row(const Node& plan) {
 /// A plan in the words that `--explain` takes.
 std::string plan_words(const Node& plan) {
   const double chunks = number_at(plan, "interleave");
-  return fmt::format("{} {:.0f}{} {:.0f} {:.0f} {} {} {}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
-                     chunks > 1 ? fmt::format("x{:.0f}", chunks) : "", number_at(plan, "data_parallel"),
-                     number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-                     plan.find("recompute")->as_string(), plan.find("zero")->as_string());
+  return fmt::format("{} {:.0f}{} {} {:.0f} {} {} {}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
+                     chunks > 1 ? fmt::format("x{:.0f}", chunks) : "", copies(plan), number_at(plan, "micro_batch"),
+                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
+                     plan.find("zero")->as_string());
 }
 
 double step_of(const Node& plan) {
@@ -90,7 +95,7 @@ std::string explained_text(const Node& asked, const Node& best) {
   };
   static constexpr Part kParts[] = {{"breakdown_s.compute", "kernels"},
                                     {"breakdown_s.recompute", "forward passes run again"},
-                                    {"breakdown_s.collectives", "collectives of tensor and context parallelism"},
+                                    {"breakdown_s.collectives", "collectives within a layer"},
                                     {"breakdown_s.bubble", "waiting for other stages"},
                                     {"breakdown_s.gradients", "gradients' sums that nothing hides"},
                                     {"breakdown_s.optimizer", "optimizer"}};

@@ -19,7 +19,7 @@ using sim::TaskId;
 
 /// Ends of summing a stage's gradients that begins with its last backward pass.
 double gradients_end_s(const StageCosts& stage, const Plan& plan, double backward_begin, double backward_end) {
-  if (plan.copies() < 2) return backward_end;
+  if (plan.copies() < 2 && plan.expert_copies() < 2) return backward_end;
   if (!plan.overlap_gradients) return backward_end + stage.gradients_s;
   double layers = 0;
   for (const ChunkCosts& chunk : stage.chunks) layers += static_cast<double>(chunk.layers);

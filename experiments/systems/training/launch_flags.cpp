@@ -37,6 +37,10 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
                                                                           : "a2a";
     flags.push_back(fmt::format("--cp-comm-type {}", exchange));
   }
+  if (plan.experts > 1) {
+    flags.push_back(fmt::format("--expert-model-parallel-size {}", plan.experts));
+    flags.emplace_back("--expert-tensor-parallel-size 1");
+  }
   if (!model.stage_layers.empty()) flags.push_back(layout(model.stage_layers));
   if (plan.chunks > 1)
     flags.push_back(fmt::format("--num-layers-per-virtual-pipeline-stage {}",
@@ -74,6 +78,10 @@ std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel&
                                  fmt::format("--parallelism.tensor_parallel_degree {}", plan.tensor),
                                  fmt::format("--parallelism.context_parallel_degree {}", plan.context),
                                  fmt::format("--parallelism.pipeline_parallel_degree {}", plan.pipeline)};
+  if (plan.experts > 1) {
+    flags.push_back(fmt::format("--parallelism.expert_parallel_degree {}", plan.experts));
+    if (plan.tensor > 1) flags.emplace_back("--parallelism.expert_tensor_parallel_degree 1");
+  }
   if (plan.context > 1)
     flags.push_back(fmt::format("--parallelism.context_parallel_rotate_method {}",
                                 plan.exchange == ContextExchange::ring ? "alltoall" : "allgather"));

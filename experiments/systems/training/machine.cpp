@@ -26,6 +26,12 @@ hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, c
   return in_situ(machine, hw::node_collective(machine.fabric(), call, group, bytes));
 }
 
+hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
+                              std::int64_t choices, bool once) {
+  if (!once) return collective(machine, hw::LibraryCall::all_to_all, group, bytes);
+  return in_situ(machine, hw::routed_exchange(machine.fabric(), group, bytes, choices));
+}
+
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes) {
   return in_situ(machine, hw::node_message(machine.fabric(), stride, bytes));
 }

@@ -55,6 +55,11 @@ hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std
 hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group,
                          double bytes);
 
+/// The exchange of rows with the ranks of their experts, `choices` a token; `once`: a token travels once to each rank
+/// and node that wants it.
+hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
+                              std::int64_t choices, bool once);
+
 /// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);
 

@@ -10,6 +10,7 @@
 #include "models/graph/graph_lowering.hpp"
 #include "models/graph/liveness.hpp"
 #include "models/graph/op_work.hpp"
+#include "policies/placement/expert_parallel.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -64,9 +65,15 @@ std::int64_t bytes_between(const LayerGraph& layer, const models::Bindings& size
 /// Adds up one graph for one micro-batch; `sizes` are of a rank's tokens, `sequence` of all.
 class Pricer {
  public:
-  Pricer(const TrainingMachine& machine, const LayerGraph& layer, const LayerShare& share,
-         const models::Bindings& sizes, const models::Bindings& sequence)
-      : machine_(machine), layer_(layer), graph_(layer.graph), share_(share), sizes_(sizes), sequence_(sequence) {
+  Pricer(const TrainingMachine& machine, const LayerGraph& layer, const std::set<std::string>& experts,
+         const LayerShare& share, const models::Bindings& sizes, const models::Bindings& sequence)
+      : machine_(machine),
+        layer_(layer),
+        graph_(layer.graph),
+        experts_(experts),
+        share_(share),
+        sizes_(sizes),
+        sequence_(sequence) {
     costs_.layers = layer.layers;
   }
 
@@ -100,7 +107,7 @@ class Pricer {
         if (gathers_again(id)) own.gathered_again += cost;
         return;
       case StepPhase::optimizer:
-        own.optimizer += cost;
+        (is_expert(graph_.op(id).inputs.front()) ? own.experts : own.dense).optimizer += cost;
         return;
     }
   }
@@ -168,8 +175,11 @@ class Pricer {
     for (const models::GraphTransfer& transfer : launches.transfers) {
       const bool gather = transfer.kind == OpKind::all_gather;
       const double bytes = static_cast<double>(transfer.bytes) * static_cast<double>(gather ? transfer.ranks : 1);
+      const hw::RankGroup group = rank_group(machine_, transfer.ranks, 1);
+      const std::int64_t choices = graph_.op(id).integer("choices", 0);  // of a router
       const hw::GroupCost cost =
-          collective(machine_, call_of(transfer.kind), rank_group(machine_, transfer.ranks, 1), bytes);
+          choices > 0 ? expert_exchange(machine_, group, bytes, choices, share_.dispatch == ExpertDispatch::tokens)
+                      : collective(machine_, call_of(transfer.kind), group, bytes);
       sum.collective_s += cost.time_s;
       sum.energy_j += cost.energy_j;
       ++sum.kernels;
@@ -205,6 +215,8 @@ class Pricer {
     return bytes;
   }
 
+  bool is_expert(TensorId parameter) const { return experts_.contains(graph_.tensor(parameter).name); }
+
   void parameters() {
     for (const TensorId id : graph_.with_role(TensorRole::parameter)) {
       const std::array<bool, kParts> readers = readers_of(id);
@@ -212,15 +224,11 @@ class Pricer {
       const std::int64_t states = state_bytes(id);
       for (std::size_t i = 0; i < kParts; ++i) {
         if (!readers[i]) continue;
-        costs_.parts[i].parameters += count;
-        costs_.parts[i].weight_bytes += bytes;
-        costs_.parts[i].state_bytes += states;
+        PartCosts& own = costs_.parts[i];
+        (is_expert(id) ? own.experts : own.dense) += {{}, count, bytes, states};
       }
-      if (readers[training::index(PartName::embedding)] && readers[training::index(PartName::head)]) {
-        costs_.shared_bytes += bytes;
-        costs_.shared_parameters += count;
-        costs_.shared_state_bytes += states;
-      }
+      if (readers[training::index(PartName::embedding)] && readers[training::index(PartName::head)])
+        costs_.table += {{}, count, bytes, states};
     }
   }
 
@@ -292,6 +300,7 @@ class Pricer {
   const TrainingMachine& machine_;
   const LayerGraph& layer_;
   const OpGraph& graph_;
+  const std::set<std::string>& experts_;
   const LayerShare& share_;
   const models::Bindings &sizes_, &sequence_;
   ModelCosts costs_;
@@ -320,29 +329,61 @@ PassCost PassCost::times(double count) const {
   return all;
 }
 
+HeldCosts& HeldCosts::operator+=(const HeldCosts& other) {
+  optimizer += other.optimizer;
+  parameters += other.parameters;
+  weight_bytes += other.weight_bytes;
+  state_bytes += other.state_bytes;
+  return *this;
+}
+
+HeldCosts HeldCosts::times(std::int64_t count) const {
+  return {optimizer.times(static_cast<double>(count)), parameters * count, weight_bytes * count, state_bytes * count};
+}
+
+HeldCosts PartCosts::all() const {
+  HeldCosts sum = dense;
+  return sum += experts;
+}
+
 CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) : machine_(machine), model_(model) {
   OneLayer one = one_layer(model.forward);
   layers_ = one.layers;
-  step_ = training_step(one.forward);
+  forward_ = std::move(one.forward);
+  for (const OpId id : forward_.ops()) {
+    if (!policies::multiplies_experts(forward_, forward_.op(id))) continue;
+    const Tensor& weights = forward_.tensor(forward_.op(id).inputs[1]);
+    experts_.insert(weights.name);
+    expert_count_ = weights.shape.front().constant().value_or(0);
+  }
+}
+
+const OpGraph& CostTable::step(std::int64_t experts) {
+  const auto [place, fresh] = steps_.try_emplace(experts);
+  if (fresh) place->second = training_step(policies::expert_parallel(forward_, experts));
+  return place->second;
 }
 
 std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
   if (share.sequence && model_.sequence % (share.tensor * share.context) != 0)
     return fmt::format("{} ranks of sequence parallelism do not divide {} tokens", share.tensor,
                        model_.sequence / share.context);
-  if (auto why = policies::tensor_parallel_obstacle(step_, {.ranks = share.tensor})) return why;
+  if (auto why = policies::expert_parallel_obstacle(forward_, share.experts)) return why;
+  if (share.tensor > 1 && !share.sequence && !experts_.empty())
+    return "tensor parallelism of a model with experts needs sequence_parallel: every rank would send the same tokens";
+  if (auto why = policies::tensor_parallel_obstacle(forward_, {.ranks = share.tensor})) return why;
   if (share.context < 2) return std::nullopt;
   if (model_.sequence % (2 * share.context) != 0)  // each rank has a piece of either half: causal work is then even
     return fmt::format("{} ranks of context parallelism do not divide {} tokens in pairs of pieces", share.context,
                        model_.sequence);
   bool attends = false;
-  for (const OpId id : step_.ops()) {
-    const OpNode& op = step_.op(id);
-    if (op.kind == OpKind::softmax && op.phase == Phase::forward)
+  for (const OpId id : forward_.ops()) {
+    const OpNode& op = forward_.op(id);
+    if (op.kind == OpKind::softmax)
       return "context parallelism needs attention in one kernel (\"attention\": \"sdpa\")";
     if (op.kind != OpKind::attention) continue;
     attends = true;
-    const models::Tensor& keys = step_.tensor(op.inputs[1]);
+    const models::Tensor& keys = forward_.tensor(op.inputs[1]);
     const std::int64_t heads = keys.shape[keys.shape.size() - 3].constant().value_or(1) / share.tensor;
     if (share.exchange == ContextExchange::all_to_all && heads % share.context != 0)
       return fmt::format("{} ranks of context parallelism do not divide {} heads of keys that a rank has",
@@ -352,10 +393,10 @@ std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
   return std::nullopt;
 }
 
-const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence) {
-  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence});
+const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts) {
+  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence, experts});
   if (fresh) {
-    OpGraph graph = policies::tensor_parallel(step_, {.ranks = tensor, .sequence = sequence});
+    OpGraph graph = policies::tensor_parallel(step(experts), {.ranks = tensor, .sequence = sequence});
     models::Bindings typical;
     typical.set("batch", 1);
     typical.set("tokens", model_.sequence);
@@ -380,7 +421,7 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     };
     const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
     ModelCosts& costs = place->second;
-    costs = Pricer(machine_, graph(share.tensor, share.sequence), share, own, all).run();
+    costs = Pricer(machine_, graph(share.tensor, share.sequence, share.experts), experts_, share, own, all).run();
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;
     costs.boundary_bytes = (bytes_between(graph(1, false), own) + sharing - 1) / sharing;

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "experiments/base/graph_model.hpp"
@@ -30,26 +33,34 @@ struct PassCost {
   double length_s() const { return std::max(kernel_s + collective_s, host_s); }
 };
 
+/// What a rank holds of parameters that one group of ranks has copies of.
+struct HeldCosts {
+  PassCost optimizer;                              ///< of all its parameters
+  std::int64_t parameters = 0;                     ///< that the rank holds
+  std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
+
+  HeldCosts& operator+=(const HeldCosts& other);
+  HeldCosts times(std::int64_t count) const;
+};
+
 /// A part for a micro-batch; bytes are of one rank.
 struct PartCosts {
   PassCost forward, core, by_op;  ///< core, by_op: of the forward pass, what those kinds of recomputation repeat
   PassCost backward_input, backward_weight;
-  PassCost gathered_again;      ///< of backward_weight: what a forward pass that runs again has gathered already
-  PassCost optimizer;           ///< of all its parameters
-  std::int64_t parameters = 0;  ///< that the rank holds
-  std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
-  std::int64_t saved_bytes = 0;                    ///< activations kept from the forward to the backward pass
-  std::int64_t core_saved_bytes = 0;               ///< of these, what selective recomputation makes anew
-  std::int64_t by_op_kept_bytes = 0;               ///< made by what recomputation by op does not run again
-  std::int64_t working_bytes = 0;                  ///< most that is live at a time in a pass beside what is kept
+  PassCost gathered_again;   ///< of backward_weight: what a forward pass that runs again has gathered already
+  HeldCosts dense, experts;  ///< parameters of experts apart: fewer ranks have copies of them
+  HeldCosts all() const;
+  std::int64_t saved_bytes = 0;       ///< activations kept from the forward to the backward pass
+  std::int64_t core_saved_bytes = 0;  ///< of these, what selective recomputation makes anew
+  std::int64_t by_op_kept_bytes = 0;  ///< made by what recomputation by op does not run again
+  std::int64_t working_bytes = 0;     ///< most that is live at a time in a pass beside what is kept
 };
 
 struct ModelCosts {
   std::array<PartCosts, kParts> parts;
   std::int64_t boundary_bytes = 0;  ///< of the activations between two layers, of a rank
   std::int64_t layers = 0;
-  std::int64_t shared_bytes = 0;  ///< gradients of a table that embedding and head both read, of a rank
-  std::int64_t shared_parameters = 0, shared_state_bytes = 0;
+  HeldCosts table;  ///< that embedding and head both read; no optimizer
   const PartCosts& part(PartName name) const { return parts[index(name)]; }
 };
 
@@ -69,17 +80,23 @@ class CostTable {
   std::optional<std::string> obstacle(const LayerShare& share);
   const ModelCosts& costs(const LayerShare& share);
   /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
-  const LayerGraph& graph(std::int64_t tensor, bool sequence);
+  const LayerGraph& graph(std::int64_t tensor, bool sequence, std::int64_t experts = 1);
   std::int64_t layers() const { return layers_; }
+  /// Of a layer; 0: none.
+  std::int64_t experts() const { return expert_count_; }
   /// For whoever has changed the machine.
   void forget_prices() { costs_.clear(); }
 
  private:
   const TrainingMachine& machine_;
   const TrainedModel& model_;
-  models::OpGraph step_;  ///< differentiated, of one layer, undivided
-  std::int64_t layers_ = 0;
-  std::map<std::pair<std::int64_t, bool>, LayerGraph> graphs_;
+  const models::OpGraph& step(std::int64_t experts);
+
+  models::OpGraph forward_;                        ///< of one layer
+  std::map<std::int64_t, models::OpGraph> steps_;  ///< differentiated, by ranks that share the experts out
+  std::set<std::string> experts_;                  ///< names of their weights
+  std::int64_t layers_ = 0, expert_count_ = 0;
+  std::map<std::tuple<std::int64_t, bool, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;
 };
 

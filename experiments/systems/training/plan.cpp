@@ -12,6 +12,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
   Plan plan{.tensor = params.tensor_parallel,
             .context = params.context_parallel,
             .pipeline = params.pipeline_parallel,
+            .experts = params.expert_parallel,
             .micro_batch = params.micro_batch,
             .chunks = params.interleave,
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
@@ -20,6 +21,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .overlap_gradients = params.overlap_gradients,
             .gradients_fp32 = params.gradients_fp32,
             .exchange = params.context_exchange,
+            .dispatch = params.expert_dispatch,
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers,
@@ -53,6 +55,10 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     refuse(
         "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
         "has none");
+  for (std::int64_t s = 0; s < plan.pipeline; ++s)
+    if (const std::int64_t ranks = plan.of_stage(s).stage_ranks(); ranks % plan.experts != 0)
+      refuse(
+          fmt::format("{} ranks of expert parallelism do not divide the {} ranks of stage {}", plan.experts, ranks, s));
   const std::int64_t step = plan.data * plan.micro_batch;
   if (global_batch % step != 0)
     refuse(fmt::format("{} copies with micro-batches of {} do not divide a batch of {}", plan.data, plan.micro_batch,

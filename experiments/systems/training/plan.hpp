@@ -1,7 +1,8 @@
 // A plan: how ranks share the work of a training step.
 //
 // Ranks are numbered as Megatron-LM does: tensor parallelism innermost, then context, then data, the pipeline
-// outermost; so groups of tensor parallelism lie in a node as long as they fit one.
+// outermost; so groups of tensor parallelism lie in a node as long as they fit one. Experts are shared out over ranks
+// of a stage that follow one another, across all three.
 #pragma once
 
 #include <algorithm>
@@ -41,9 +42,18 @@ constexpr auto enum_names(ContextExchange) {
   return sim::names<ContextExchange>({{"ring", ring}, {"all_gather", all_gather}, {"all_to_all", all_to_all}});
 }
 
+/// How rows reach the ranks of their experts: each by itself, or a token once to each rank and node that wants it
+/// (DeepEP, DeepSeek-AI 2025).
+enum class ExpertDispatch : std::uint8_t { rows, tokens };
+constexpr auto enum_names(ExpertDispatch) {
+  using enum ExpertDispatch;
+  return sim::names<ExpertDispatch>({{"rows", rows}, {"tokens", tokens}});
+}
+
 struct PlanParams {
-  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1;
+  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
+  ExpertDispatch expert_dispatch = ExpertDispatch::rows;
   bool context_balanced = true;
   std::optional<std::int64_t> data_parallel;
   std::int64_t micro_batch = 1, interleave = 1;
@@ -69,6 +79,10 @@ struct PlanParams {
         sim::field("context_balanced", &P::context_balanced,
                    "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
                    "pieces follow one another, and all wait for the last."),
+        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kRanks,
+                   "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
+        sim::field("expert_dispatch", &P::expert_dispatch,
+                   "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks, "Stages that share the layers."),
         sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
                    "Copies of all this; null: as many as the devices allow."),
@@ -99,18 +113,20 @@ struct PlanParams {
 
 /// How ranks share a layer: what decides the kernels of one and its collectives.
 struct LayerShare {
-  std::int64_t tensor = 1, context = 1, micro_batch = 1;
+  std::int64_t tensor = 1, context = 1, experts = 1, micro_batch = 1;
   bool sequence = false, async_tensor = false, balanced = true;
   ContextExchange exchange = ContextExchange::ring;
+  ExpertDispatch dispatch = ExpertDispatch::rows;
   friend auto operator<=>(const LayerShare&, const LayerShare&) = default;
 };
 
 /// A plan for a batch, checked.
 struct Plan {
-  std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1;
+  std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
   bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, gradients_fp32 = false;
   ContextExchange exchange = ContextExchange::ring;
+  ExpertDispatch dispatch = ExpertDispatch::rows;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
@@ -135,6 +151,8 @@ struct Plan {
   std::int64_t stage_ranks() const { return tensor * context * data; }
   /// Ranks that hold the same weights: gradients are summed over them, ZeRO shares states out over them.
   std::int64_t copies() const { return context * data; }
+  /// The same of an expert's weights.
+  std::int64_t expert_copies() const { return stage_ranks() / experts; }
   /// Layers of stage `s` that run again, of `layers`.
   std::int64_t again(std::int64_t s, std::int64_t layers) const {
     if (recompute == Recompute::none) return 0;
@@ -146,7 +164,9 @@ struct Plan {
     if (offload_optimizer.empty()) return 0;
     return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
   }
-  LayerShare share() const { return {tensor, context, micro_batch, sequence, async_tensor, balanced, exchange}; }
+  LayerShare share() const {
+    return {tensor, context, experts, micro_batch, sequence, async_tensor, balanced, exchange, dispatch};
+  }
 };
 
 /// Layers of stage `s` where they are divided evenly.

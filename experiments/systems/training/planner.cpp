@@ -75,6 +75,7 @@ class PlanSearch {
         Plan shared = as_configured();
         shared.tensor = tensor;
         shared.context = context;
+        shared.sequence = tensor > 1 && table_.experts() > 0;
         if (table_.obstacle(shared.share())) {
           ++result_.left_out["ranks of tensor or context parallelism do not divide the model"];
           continue;
@@ -83,7 +84,15 @@ class PlanSearch {
           if (pipeline > table_.layers())
             ++result_.left_out["more stages than layers"];
           else
-            copies(shared, pipeline);
+            for (const std::int64_t experts :
+                 chosen(divisors(std::max<std::int64_t>(1, table_.experts())), params_.expert_parallel)) {
+              if (devices / pipeline % experts != 0) {
+                ++result_.left_out["ranks of expert parallelism do not divide a stage's"];
+                continue;
+              }
+              shared.experts = experts;
+              copies(shared, pipeline);
+            }
         }
       }
     }
@@ -95,7 +104,16 @@ class PlanSearch {
     return {.balanced = p.context_balanced,
             .overlap_gradients = p.overlap_gradients,
             .gradients_fp32 = p.gradients_fp32,
-            .exchange = p.context_exchange};
+            .exchange = p.context_exchange,
+            .dispatch = p.expert_dispatch};
+  }
+
+  /// With and without sequence parallelism, where there can be either.
+  std::vector<bool> token_sharing(const Plan& plan) const {
+    std::vector<bool> all;
+    if (plan.tensor == 1 || table_.experts() == 0) all.push_back(false);
+    if (plan.tensor > 1 && config_.model.sequence % (plan.tensor * plan.context) == 0) all.push_back(true);
+    return all;
   }
 
   void share_tokens(Plan& plan, bool sequence) const {
@@ -128,8 +146,7 @@ class PlanSearch {
 
   void choices(Plan plan) {
     using enum Recompute;
-    for (const bool sequence : {false, true}) {
-      if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
+    for (const bool sequence : token_sharing(plan)) {
       share_tokens(plan, sequence);
       for (const Recompute recompute : chosen_kinds(params_.recompute, {none, selective, full})) {
         plan.recompute = recompute;
@@ -152,8 +169,7 @@ class PlanSearch {
 
   /// Stages that differ in layers and in what runs again.
   void apart(Plan plan) {
-    for (const bool sequence : {false, true}) {
-      if (sequence && (plan.tensor == 1 || config_.model.sequence % (plan.tensor * plan.context) != 0)) continue;
+    for (const bool sequence : token_sharing(plan)) {
       share_tokens(plan, sequence);
       for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
         if (plan.copies() == 1 && zero != Zero::none) continue;
@@ -399,7 +415,10 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   const std::size_t chunks = stages.find('x');
   params.pipeline_parallel = number(stages.substr(0, chunks), "stages, and chunks behind an x,");
   params.interleave = chunks == std::string::npos ? 1 : number(stages.substr(chunks + 1), "chunks behind the x");
-  params.data_parallel = number(copies, "copies");
+  const std::size_t experts = copies.find('e');
+  params.data_parallel = number(copies.substr(0, experts), "copies");
+  params.expert_parallel =
+      experts == std::string::npos ? 1 : number(copies.substr(experts + 1), "ranks that share experts behind the e");
   params.micro_batch = number(micro, "sequences of a micro-batch");
   if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
   params.sequence_parallel = sequence == "yes";

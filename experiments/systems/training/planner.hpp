@@ -1,10 +1,10 @@
 // Every plan for a model on a machine, by closed form; the best of them run event by event.
 //
 // The space: tensor parallelism over divisors of the devices that a node holds and heads allow, pipelines over divisors
-// of the rest up to the layers, data parallelism the rest of it; micro-batches that divide a copy's share of the batch;
-// chunks that divide a stage's layers; sequence parallelism, recomputation and ZeRO as listed. A plan's time is
-// closed_form()'s, its memory the stages' with what 1F1B or its interleaved form keeps at most. Plans that do not fit
-// are counted by reason. The best are run, and ranked by that.
+// of the rest up to the layers, data parallelism the rest of it; expert parallelism over divisors of the experts;
+// micro-batches that divide a copy's share of the batch; chunks that divide a stage's layers; sequence parallelism,
+// recomputation and ZeRO as listed. A plan's time is closed_form()'s, its memory the stages' with what 1F1B or its
+// interleaved form keeps at most. Plans that do not fit are counted by reason. The best are run, and ranked by that.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ constexpr auto enum_names(PlanStages) {
 
 /// Section `plans`: lists that span the space; an empty list is everything.
 struct PlannerParams {
-  std::vector<std::int64_t> devices, tensor_parallel, context_parallel, pipeline_parallel, micro_batch, interleave;
+  std::vector<std::int64_t> devices, tensor_parallel, context_parallel, pipeline_parallel, expert_parallel, micro_batch,
+      interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
   PlanStages stages = PlanStages::alike;
@@ -54,6 +55,8 @@ struct PlannerParams {
         sim::field("context_parallel", &P::context_parallel, Unit::count, kSize,
                    "Ranks that share a sequence; none: 1."),
         sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kSize, "Stages; none: all."),
+        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kSize,
+                   "Ranks that share experts out; none: all that divide experts and a stage's ranks."),
         sim::field("micro_batch", &P::micro_batch, Unit::count, kSize, "Sequences at a time; none: all up to 64."),
         sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
         sim::field("recompute", &P::recompute, "What runs again; none: all of it in turn."),
@@ -106,9 +109,9 @@ struct PlannerResult {
   std::optional<ExplainedPlan> explained;
 };
 
-/// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies, micro-batch, sequence
-/// parallelism, what runs again, ZeRO; everything else is as `others` have it. Throws std::invalid_argument with what
-/// was expected.
+/// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies (and ranks that share
+/// experts: 16e8), micro-batch, sequence parallelism, what runs again, ZeRO; everything else is as `others` have it.
+/// Throws std::invalid_argument with what was expected.
 PlanParams parse_plan(const std::string& text, const PlanParams& others = {});
 
 /// Closed form of one plan: its time, and the memory of its fullest stage.

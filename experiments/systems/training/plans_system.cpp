@@ -55,9 +55,10 @@ struct PlanSource {
 const FigureTable<PlanSource>& plan_table() {
   using S = PlanSource;
   static const FigureTable<S> table{
-      {"{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batch,interleave}", "count",
-       "Of the plan.", [](const S& s) { return s.plan.plan.tensor; }, [](const S& s) { return s.plan.plan.context; },
-       [](const S& s) { return s.plan.plan.pipeline; }, [](const S& s) { return s.plan.plan.data; },
+      {"{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batch,interleave}",
+       "count", "Of the plan.", [](const S& s) { return s.plan.plan.tensor; },
+       [](const S& s) { return s.plan.plan.context; }, [](const S& s) { return s.plan.plan.pipeline; },
+       [](const S& s) { return s.plan.plan.data; }, [](const S& s) { return s.plan.plan.experts; },
        [](const S& s) { return s.plan.plan.micro_batch; }, [](const S& s) { return s.plan.plan.chunks; }},
       {"sequence_parallel", "", "Whether tokens are divided between the products of a layer.",
        [](const S& s) { return Node::boolean(s.plan.plan.sequence); }},
@@ -238,14 +239,15 @@ class TrainingPlansExperiment final : public ConfigExperiment {
   void write_plans(const std::filesystem::path& path, const PlannerResult& result) const {
     BufferedFile file(path);
     file.buffer() +=
-        "tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batch,interleave,sequence_parallel,"
-        "recompute,zero,stage_layers,stage_recompute_layers,devices,closed_form_s,iteration_s,energy_j,memory_bytes\n";
+        "tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batch,interleave,"
+        "sequence_parallel,recompute,zero,stage_layers,stage_recompute_layers,devices,closed_form_s,iteration_s,energy_"
+        "j,memory_bytes\n";
     file.line_done();
     for (const ScoredPlan& scored : result.best) {
       const Plan& p = scored.plan;
       const PlanSource source{config_, scored, result.layers};
-      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor, p.context,
-             p.pipeline, p.data, p.micro_batch, p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute),
+      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor, p.context,
+             p.pipeline, p.data, p.experts, p.micro_batch, p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute),
              sim::to_string(p.zero), source.layers_text(), source.again_text(), scored.devices, scored.closed_s,
              scored.time_s, scored.energy_j, scored.memory_bytes);
       file.line_done();

@@ -42,11 +42,11 @@ std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionR
     return std::nullopt;
   }
   const std::vector<std::int64_t> weights(static_cast<std::size_t>(model.layers),
-                                          std::max<std::int64_t>(1, model.part(PartName::layer).weight_bytes));
+                                          std::max<std::int64_t>(1, model.part(PartName::layer).all().weight_bytes));
   const policies::PartitionView view{.stages = plan.pipeline,
                                      .layers = weights,
-                                     .embedding = model.part(PartName::embedding).weight_bytes,
-                                     .head = model.part(PartName::head).weight_bytes};
+                                     .embedding = model.part(PartName::embedding).dense.weight_bytes,
+                                     .head = model.part(PartName::head).dense.weight_bytes};
   std::vector<std::int64_t> layers = partition.make()->divide(view);
   if (std::ssize(layers) != plan.pipeline ||
       std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) != model.layers) {
@@ -77,7 +77,8 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   // Of weights that copies share out, those at hand and the next layer's are there whole, and the gradients at hand.
   const auto whole = [&](const PartCosts& part) {
     if (plan.zero != Zero::weights || plan.copies() < 2) return std::int64_t{0};
-    return part.weight_bytes + layer.weight_bytes + (plan.gradients_fp32 ? 4 * part.parameters : part.weight_bytes);
+    const HeldCosts own = part.all();
+    return own.weight_bytes + layer.all().weight_bytes + (plan.gradients_fp32 ? 4 * own.parameters : own.weight_bytes);
   };
   memory.working = std::max(memory.working, layer.working_bytes) + whole(layer);
   const auto edge = [&](PartName name) {

@@ -5,14 +5,23 @@
 namespace orrery::experiments::training {
 namespace {
 
-/// Bytes in which a part's gradients are summed over the copies.
-std::int64_t gradient_bytes(const PartCosts& part, const Plan& plan) {
-  return plan.gradients_fp32 ? 4 * part.parameters : part.weight_bytes;
+/// Bytes in which gradients are summed over the copies.
+std::int64_t gradient_bytes(const HeldCosts& held, const Plan& plan) {
+  return plan.gradients_fp32 ? 4 * held.parameters : held.weight_bytes;
 }
 
-/// A copy's share of what the copies share out.
-std::int64_t share_out(std::int64_t bytes, const Plan& plan) {
-  return (bytes + plan.copies() - 1) / plan.copies();
+/// A copy's share of what so many copies share out.
+std::int64_t share_out(std::int64_t bytes, std::int64_t copies) {
+  return (bytes + copies - 1) / copies;
+}
+
+/// Ranks that hold copies of a rank's parameters.
+struct CopyGroups {
+  hw::RankGroup dense, experts;
+};
+
+CopyGroups copy_groups(const TrainingMachine& machine, const Plan& plan) {
+  return {rank_group(machine, plan.copies(), plan.tensor), rank_group(machine, plan.expert_copies(), plan.experts)};
 }
 
 /// Adds `count` layers' passes to a chunk, of which `again` run their forward pass again.
@@ -42,18 +51,31 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
   chunk.kept_bytes += edge.saved_bytes;
 }
 
+/// A collective of parameters over those that have copies of them, and the same of experts'.
+hw::GroupCost over_copies(const TrainingMachine& machine, hw::LibraryCall call, const CopyGroups& copies,
+                          std::int64_t dense_bytes, std::int64_t expert_bytes) {
+  hw::GroupCost cost = collective(machine, call, copies.dense, static_cast<double>(dense_bytes));
+  if (expert_bytes > 0) {
+    const hw::GroupCost experts = collective(machine, call, copies.experts, static_cast<double>(expert_bytes));
+    cost.time_s += experts.time_s;
+    cost.energy_j += experts.energy_j;
+  }
+  return cost;
+}
+
 /// What the copies' shared weights and gradients add to a chunk's passes (ZeRO, FSDP): before a layer runs, its weights
 /// are gathered, forward and backward; after it ran backward, its gradients are summed and each copy keeps a share.
-void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const hw::RankGroup& copies,
+void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const CopyGroups& copies,
                 ChunkCosts& chunk) {
   if (plan.copies() < 2 || plan.zero < Zero::gradients) return;
   const auto gather = [&](const PartCosts& part) {
     if (plan.zero != Zero::weights) return hw::GroupCost{};
-    return collective(machine, hw::LibraryCall::all_gather, copies, static_cast<double>(part.weight_bytes));
+    return over_copies(machine, hw::LibraryCall::all_gather, copies, part.dense.weight_bytes,
+                       part.experts.weight_bytes);
   };
   const auto scatter = [&](const PartCosts& part) {
-    return collective(machine, hw::LibraryCall::reduce_scatter, copies,
-                      static_cast<double>(gradient_bytes(part, plan)));
+    return over_copies(machine, hw::LibraryCall::reduce_scatter, copies, gradient_bytes(part.dense, plan),
+                       gradient_bytes(part.experts, plan));
   };
   const auto add = [&](const PartCosts& part, double count) {
     const hw::GroupCost weights = gather(part), gradients = scatter(part);
@@ -66,7 +88,7 @@ void add_shared(const ModelCosts& model, const TrainingMachine& machine, const P
   for (const PartName edge : {PartName::embedding, PartName::head}) {
     if (edge == PartName::embedding ? !chunk.first : !chunk.last) continue;
     PartCosts part = model.part(edge);
-    if (edge == PartName::head && chunk.first) part.weight_bytes -= model.shared_bytes;  // gathered once
+    if (edge == PartName::head && chunk.first) part.dense.weight_bytes -= model.table.weight_bytes;  // gathered once
     add(part, 1);
   }
   chunk.gathers_beside_s /= machine.in_situ.overlapped;
@@ -87,11 +109,26 @@ void offload_states(const TrainingMachine& machine, double share, StageCosts& st
   stage.network_j += 2 * hw::transfer_energy(*machine.host_link, bytes);
 }
 
-void add_states(const PartCosts& part, double count, StageCosts& stage) {
-  stage.optimizer += part.optimizer.times(count);
-  stage.parameters += part.parameters * static_cast<std::int64_t>(count);
-  stage.weight_bytes += part.weight_bytes * static_cast<std::int64_t>(count);
-  stage.state_bytes += part.state_bytes * static_cast<std::int64_t>(count);
+/// All parameters of a stage, experts' apart.
+PartCosts stage_parameters(const ModelCosts& model, const Plan& plan, std::int64_t s, std::int64_t layers) {
+  PartCosts sum;
+  sum.dense = model.part(PartName::layer).dense.times(layers);
+  sum.experts = model.part(PartName::layer).experts.times(layers);
+  if (s == 0) sum.dense += model.part(PartName::embedding).dense;
+  if (s == plan.head()) {
+    sum.dense += model.part(PartName::head).dense;
+    if (s == 0) sum.dense += model.table.times(-1);  // one stage holds the table once
+  }
+  return sum;
+}
+
+/// The gradients of a table that first and last stage both read are summed over the two.
+void share_table(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StageCosts& stage) {
+  const hw::GroupCost cost =
+      collective(machine, hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.stage_ranks() * plan.head()),
+                 static_cast<double>(model.table.weight_bytes));
+  stage.network_j += cost.energy_j;
+  stage.shared_s = cost.time_s;
 }
 
 }  // namespace
@@ -140,7 +177,7 @@ double StageCosts::backward_s() const {
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers) {
   StageCosts stage;
-  const hw::RankGroup copies = rank_group(machine, plan.copies(), plan.tensor);
+  const CopyGroups copies = copy_groups(machine, plan);
   std::int64_t left = layers;
   std::int64_t again = plan.again(s, layers);
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
@@ -160,41 +197,38 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     add_shared(model, machine, plan, copies, chunk);
     stage.chunks.push_back(chunk);
   }
-  add_states(model.part(PartName::layer), static_cast<double>(layers), stage);
-  if (s == 0) add_states(model.part(PartName::embedding), 1, stage);
-  if (s == plan.head()) {
-    add_states(model.part(PartName::head), 1, stage);
-    if (s == 0) {  // one stage holds the table once
-      stage.parameters -= model.shared_parameters;
-      stage.weight_bytes -= model.shared_bytes;
-      stage.state_bytes -= model.shared_state_bytes;
-    }
-  }
-  stage.gradient_bytes = plan.gradients_fp32 ? 4 * stage.parameters : stage.weight_bytes;
-  const double share = static_cast<double>(plan.copies());
-  const auto send = [&](hw::LibraryCall call, const hw::RankGroup& group, std::int64_t bytes) {
-    const hw::GroupCost cost = collective(machine, call, group, static_cast<double>(bytes));
+  const PartCosts held = stage_parameters(model, plan, s, layers);
+  const HeldCosts all = held.all();
+  stage.optimizer = all.optimizer;
+  stage.optimizer_s = all.optimizer.kernel_s;
+  stage.parameters = all.parameters;
+  stage.weight_bytes = all.weight_bytes;
+  stage.state_bytes = all.state_bytes;
+  const auto send = [&](hw::LibraryCall call, std::int64_t dense_bytes, std::int64_t expert_bytes) {
+    const hw::GroupCost cost = over_copies(machine, call, copies, dense_bytes, expert_bytes);
     stage.network_j += cost.energy_j;
     return cost.time_s;
   };
-  stage.optimizer_s = stage.optimizer.kernel_s;
+  const auto shared_out = [&](std::int64_t dense_bytes, std::int64_t expert_bytes) {
+    return share_out(dense_bytes, plan.copies()) + share_out(expert_bytes, plan.expert_copies());
+  };
+  const std::int64_t dense = gradient_bytes(held.dense, plan), experts = gradient_bytes(held.experts, plan);
+  stage.gradient_bytes = dense + experts;
   if (plan.zero == Zero::none) {
-    stage.gradients_s = send(hw::LibraryCall::all_reduce, copies, stage.gradient_bytes);
+    stage.gradients_s = send(hw::LibraryCall::all_reduce, dense, experts);
   } else {
-    if (plan.zero == Zero::optimizer)
-      stage.gradients_s = send(hw::LibraryCall::reduce_scatter, copies, stage.gradient_bytes);
-    if (plan.zero != Zero::weights) stage.gathers_s = send(hw::LibraryCall::all_gather, copies, stage.weight_bytes);
-    stage.optimizer_s /= share;
-    stage.optimizer.energy_j /= share;
-    stage.state_bytes = share_out(stage.state_bytes, plan);
+    if (plan.zero == Zero::optimizer) stage.gradients_s = send(hw::LibraryCall::reduce_scatter, dense, experts);
+    if (plan.zero != Zero::weights)
+      stage.gathers_s = send(hw::LibraryCall::all_gather, held.dense.weight_bytes, held.experts.weight_bytes);
+    const auto share = static_cast<double>(plan.copies()), expert_share = static_cast<double>(plan.expert_copies());
+    stage.optimizer_s = held.dense.optimizer.kernel_s / share + held.experts.optimizer.kernel_s / expert_share;
+    stage.optimizer.energy_j = held.dense.optimizer.energy_j / share + held.experts.optimizer.energy_j / expert_share;
+    stage.state_bytes = shared_out(held.dense.state_bytes, held.experts.state_bytes);
   }
   offload_states(machine, plan.offloaded(s), stage);
-  if (plan.zero == Zero::gradients || plan.zero == Zero::weights)
-    stage.gradient_bytes = share_out(stage.gradient_bytes, plan);
-  if (plan.zero == Zero::weights) stage.weight_bytes = share_out(stage.weight_bytes, plan);
-  if (plan.head() > 0 && (s == 0 || s == plan.head()))
-    stage.shared_s =
-        send(hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.stage_ranks() * plan.head()), model.shared_bytes);
+  if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
+  if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
+  if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;
 }
 

@@ -59,7 +59,8 @@ const FigureTable<Source>& step_table() {
       {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
        "Of the busiest stage; they add up to iteration_s: kernels (or the host, where they wait for it); forward "
        "passes "
-       "run again; collectives of tensor and context parallelism; waiting for other stages; gradients' sums that "
+       "run again; collectives within a layer (tensor, context and expert parallelism); waiting for other stages; "
+       "gradients' sums that "
        "nothing hides; "
        "the "
        "optimizer's step.",
@@ -78,10 +79,10 @@ const FigureTable<Source>& step_table() {
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
       {"model_flops", "", "FLOPs of a step, nothing run again.", [](const S& s) { return s.result.model_flops; }},
-      {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,micro_batches}", "count", "As run.",
-       [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.context; },
+      {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batches}", "count",
+       "As run.", [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.context; },
        [](const S& s) { return s.result.plan.pipeline; }, [](const S& s) { return s.result.plan.data; },
-       [](const S& s) { return s.result.plan.micro_batches; }},
+       [](const S& s) { return s.result.plan.experts; }, [](const S& s) { return s.result.plan.micro_batches; }},
       {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
        [](const S& s) {
          std::int64_t most = 0;
