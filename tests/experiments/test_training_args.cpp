@@ -277,6 +277,7 @@ TEST_CASE("DeepSpeed's config: of batch, micro-batch, steps and copies one follo
   CHECK(plan_of(micro).overlap_gradients);
   CHECK(plan_of(micro).offload_optimizer == std::vector<double>{0.5});
   CHECK(text(micro.config, "machine.host_link") == "pcie5-x16");
+  CHECK(text(micro.config, "policies.offload.policy") == "host");
   CHECK(runs(micro.config));
   const ImportedConfig automatic =
       imported(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"})", {});

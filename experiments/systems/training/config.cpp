@@ -113,6 +113,9 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     const InSituParams& in_situ = params.machine.in_situ;
     config.machine.in_situ = {in_situ.kernel, in_situ.collective, in_situ.attention, in_situ.overlapped};
   }
+  if (params.policies.offload.make) config.machine.offload = params.policies.offload.make();
+  if (const auto& host = params.machine.host_update)
+    config.machine.host_update = {host->adam, host->cast, host->widen, host->rank_share, host->staging};
   if (faults.empty()) read_model(section(root, "model"), params.model, config, faults);
   config.model.sequence = params.workload.sequence;
   const Node policies = section(root, "policies");

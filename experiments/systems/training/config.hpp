@@ -78,11 +78,30 @@ struct InSituParams {
   }
 };
 
+struct HostUpdateParams {
+  double adam = 0, cast = 0, widen = 0, rank_share = 1, staging = 0;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using H = HostUpdateParams;
+    constexpr sim::Range kRate = sim::between(1, 1e15);
+    return sim::FieldTable{
+        sim::required(sim::field("adam", &H::adam, Unit::per_s, kRate,
+                                 "Parameters that the host of a node updates, for all its ranks together.")),
+        sim::required(sim::field("cast", &H::cast, Unit::per_s, kRate, "New weights that it casts.")),
+        sim::required(sim::field("widen", &H::widen, Unit::per_s, kRate, "Gradients that it widens to fp32.")),
+        sim::field("rank_share", &H::rank_share, Unit::ratio, sim::between(0.001, 1),
+                   "Of these rates, the most that one rank reaches."),
+        sim::required(sim::field("staging", &H::staging, Unit::bytes_per_s, kRate,
+                                 "Of a rank: between states and buffers that the link reads."))};
+  }
+};
+
 struct MachineParams {
   std::vector<DeviceGroup> devices;
   NodeParams node;
   HostParams host;
   std::string host_link;
+  std::optional<HostUpdateParams> host_update;
   InSituParams in_situ;
   std::optional<hw::AttentionLibrary> attention;
   hw::CostModelRegistry::Choice cost;
@@ -95,6 +114,8 @@ struct MachineParams {
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
                    "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "
                    "empty: none."),
+        sim::field("host_update", &M::host_update,
+                   "What the host does with optimizer states that a plan leaves it; null: it updates none."),
         sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
         sim::field("attention", &M::attention,
                    "Library of attention in one kernel, on GPUs; null: the part's own, that of inference engines."),
@@ -126,12 +147,15 @@ struct WorkloadParams {
 struct PoliciesParams {
   policies::ScheduleRegistry::Choice schedule;
   policies::PartitionRegistry::Choice partition;
+  policies::OffloadRegistry::Choice offload;
   sim::Node passes;
   static constexpr auto fields() {
     using P = PoliciesParams;
-    return sim::FieldTable{sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes of a pipeline's stages."),
-                           sim::choice("partition", &P::partition, "even", "Layers of each stage."),
-                           passes_field(&P::passes)};
+    return sim::FieldTable{
+        sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes of a pipeline's stages."),
+        sim::choice("partition", &P::partition, "even", "Layers of each stage."),
+        sim::choice("offload", &P::offload, "streamed", "How optimizer states in the host's memory are updated."),
+        passes_field(&P::passes)};
   }
 };
 

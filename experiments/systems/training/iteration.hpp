@@ -36,6 +36,8 @@ struct ChunkCosts {
   /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
   double backward_input_s() const;
   double backward_weight_s() const;
+  /// Of the backward pass: kernels wait for what goes on beside them.
+  double backward_waits_s() const;
   /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
   /// the collectives of that).
   double collective_s() const;
@@ -45,9 +47,11 @@ struct ChunkCosts {
 /// A stage, for one rank.
 struct StageCosts {
   std::vector<ChunkCosts> chunks;
-  double gradients_s = 0;  ///< of summing them over the copies
-  double gathers_s = 0;    ///< of the weights that the copies share out, after the step
-  double shared_s = 0;     ///< of summing a table's gradients over first and last stage
+  double gradients_s = 0;            ///< of summing them over the copies
+  double host_gradients_s = 0;       ///< of bringing gradients to a host that updates
+  bool host_gradients_wait = false;  ///< the backward pass waits for it; else it goes beside
+  double gathers_s = 0;              ///< of the weights that the copies share out, after the step
+  double shared_s = 0;               ///< of summing a table's gradients over first and last stage
   double optimizer_s = 0;
   double network_j = 0;  ///< of what a rank sends for all this, once a step
   PassCost optimizer;
@@ -57,6 +61,8 @@ struct StageCosts {
   /// A micro-batch through all chunks; backward with what runs again.
   double forward_s() const;
   double backward_s() const;
+  /// Of the backward pass: kernels wait for what goes on beside them.
+  double backward_waits_s() const;
 };
 
 /// Joules that a rank of the stage spends on a step beside what its device draws anyway: kernels, and what it sends but

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "hw/device/device.hpp"
 #include "hw/network/node_collective.hpp"
 #include "hw/parts/link_part.hpp"
+#include "policies/offload/offload.hpp"
 
 namespace orrery::experiments::training {
 
@@ -35,11 +37,22 @@ struct InSitu {
   double overlapped = 1;  ///< of the speed of collectives that run beside kernels
 };
 
+/// What the host of a node does with optimizer states that it holds, per second; its ranks share all but the last.
+struct HostUpdate {
+  double adam_per_s = 0;           ///< parameters updated
+  double cast_per_s = 0;           ///< new weights cast to the device's type
+  double widen_per_s = 0;          ///< gradients widened to fp32
+  double rank_share = 1;           ///< of these rates, what one rank reaches alone
+  double staging_bytes_per_s = 0;  ///< of a rank, between states and buffers that the link reads
+};
+
 struct TrainingMachine {
   hw::Device device;
-  std::int64_t devices = 1, node_devices = 1;  ///< in all, and in a node
-  std::optional<NodeNics> nics;                ///< none: one node
-  std::optional<hw::LinkPart> host_link;       ///< of a device to its host; none: nothing is kept there
+  std::int64_t devices = 1, node_devices = 1;        ///< in all, and in a node
+  std::optional<NodeNics> nics;                      ///< none: one node
+  std::optional<hw::LinkPart> host_link;             ///< of a device to its host; none: nothing is kept there
+  std::optional<HostUpdate> host_update;             ///< none: the host updates nothing
+  std::shared_ptr<const policies::Offload> offload;  ///< of states that the host holds; none: they are streamed
   LaunchHost host;
   InSitu in_situ;
 

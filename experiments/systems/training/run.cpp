@@ -103,6 +103,10 @@ TrainingResult train(const TrainingConfig& config) {
                       pass_count(result.plan), kMostPasses);
   if (!why && !config.machine.host_link && !config.params.plan.offload_optimizer.empty())
     why = "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
+  if (!why && !config.params.plan.offload_optimizer.empty() && config.machine.offload->host_updates() &&
+      !config.machine.host_update)
+    why = fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
+                      config.params.policies.offload.name);
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (why) {

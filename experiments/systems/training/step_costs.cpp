@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "experiments/systems/training/iteration.hpp"
+#include "policies/offload/update_run.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -97,16 +98,33 @@ void add_shared(const ModelCosts& model, const TrainingMachine& machine, const P
   chunk.scatters_exposed_s = scatter(layer).time_s;
 }
 
-/// States in the host's memory come over the link for the step and go back, both ways at once and beside it.
-void offload_states(const TrainingMachine& machine, double share, StageCosts& stage) {
-  if (!machine.host_link || share <= 0) return;
-  const auto bytes = static_cast<std::int64_t>(share * static_cast<double>(stage.state_bytes));
-  stage.state_bytes -= bytes;
-  stage.offloaded_bytes = bytes;
-  const double there = hw::transfer_time(*machine.host_link, bytes),
-               back = hw::transfer_time(*machine.host_link, bytes, 1, hw::LinkDirection::reverse);
-  stage.optimizer_s = std::max({stage.optimizer_s, there, back});
-  stage.network_j += 2 * hw::transfer_energy(*machine.host_link, bytes);
+/// States in the host's memory, as the machine's policy of offload has them updated; `parameters`: whose states the
+/// rank has.
+void offload_states(const TrainingMachine& machine, double share, std::int64_t parameters, StageCosts& stage) {
+  if (!machine.host_link || share <= 0 || parameters <= 0) return;
+  const auto count = static_cast<double>(parameters);
+  policies::UpdateRates rates{
+      .device_s = stage.optimizer_s / count,
+      .state_bytes = static_cast<double>(stage.state_bytes) / count,
+      .weight_bytes = static_cast<double>(stage.weight_bytes) / static_cast<double>(stage.parameters),
+      .link = &*machine.host_link};
+  if (const auto& host = machine.host_update) {
+    const std::int64_t ranks = std::min(machine.devices, machine.node_devices);
+    const double own = std::min(host->rank_share, 1 / static_cast<double>(ranks));
+    rates.host_s = 1 / (own * host->adam_per_s);
+    rates.cast_s = 1 / (own * host->cast_per_s);
+    rates.widen_s = 1 / (own * host->widen_per_s);
+    rates.stage_s = 1 / host->staging_bytes_per_s;
+  }
+  const policies::OffloadView view{parameters, share};
+  const policies::UpdateOrder order = machine.offload ? machine.offload->order(view) : policies::streamed_order(view);
+  const policies::UpdateRun run = policies::update_run(order, view, rates);
+  stage.optimizer_s = run.update_s;
+  stage.host_gradients_s = run.gradients_s;
+  stage.host_gradients_wait = run.gradients_wait;
+  stage.offloaded_bytes = static_cast<std::int64_t>(share * static_cast<double>(stage.state_bytes));
+  stage.state_bytes -= stage.offloaded_bytes;
+  stage.network_j += hw::transfer_energy(*machine.host_link, run.up_bytes + run.down_bytes);
 }
 
 /// All parameters of a stage, experts' apart.
@@ -144,6 +162,13 @@ double ChunkCosts::backward_s() const {
   return std::max(sum.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
 }
 
+double ChunkCosts::backward_waits_s() const {
+  PassCost sum = again;
+  sum += backward_input;
+  sum += backward_weight;
+  return backward_s() - sum.length_s();
+}
+
 double ChunkCosts::backward_input_s() const {
   PassCost sum = again;
   sum += backward_input;
@@ -171,6 +196,12 @@ double StageCosts::forward_s() const {
 double StageCosts::backward_s() const {
   double sum = 0;
   for (const ChunkCosts& chunk : chunks) sum += chunk.backward_s();
+  return sum;
+}
+
+double StageCosts::backward_waits_s() const {
+  double sum = 0;
+  for (const ChunkCosts& chunk : chunks) sum += chunk.backward_waits_s();
   return sum;
 }
 
@@ -225,8 +256,12 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     stage.optimizer.energy_j = held.dense.optimizer.energy_j / share + held.experts.optimizer.energy_j / expert_share;
     stage.state_bytes = shared_out(held.dense.state_bytes, held.experts.state_bytes);
   }
-  offload_states(machine, plan.offloaded(s), stage);
+  const std::int64_t stated =
+      plan.zero == Zero::none ? stage.parameters : shared_out(held.dense.parameters, held.experts.parameters);
+  offload_states(machine, plan.offloaded(s), stated, stage);
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
+  if (stage.host_gradients_s > 0)  // gradients go to the host as they are made
+    stage.gradient_bytes -= static_cast<std::int64_t>(plan.offloaded(s) * static_cast<double>(stage.gradient_bytes));
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;

@@ -1,0 +1,111 @@
+#include "policies/offload/update_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+namespace orrery::policies {
+namespace {
+
+/// Plays an order through.
+class Update {
+ public:
+  Update(const UpdateOrder& order, const UpdateRates& rates) : order_(order), rates_(rates) {}
+
+  UpdateRun run(std::int64_t parameters) {
+    for (const UpdatePlace place : order_.subgroups) {
+      const std::int64_t count = std::min(order_.subgroup, parameters);
+      parameters -= count;
+      switch (place) {
+        case UpdatePlace::device:
+          device_ += static_cast<double>(count) * rates_.device_s;
+          break;
+        case UpdatePlace::host:
+          on_host(count);
+          break;
+        case UpdatePlace::fetched:
+          fetch(count);
+          break;
+      }
+    }
+    while (!filled_.empty()) empty_buffer();
+    out_.update_s = std::max({host_, device_, caster_, up_, down_});
+    return out_;
+  }
+
+ private:
+  struct Buffer {
+    double ready_s = 0;
+    std::int64_t bytes = 0;
+  };
+
+  static std::int64_t bytes_of(std::int64_t count, double each) {
+    return static_cast<std::int64_t>(std::llround(static_cast<double>(count) * each));
+  }
+  double up_s(std::int64_t bytes) {
+    out_.up_bytes += bytes;
+    return hw::transfer_time(*rates_.link, bytes);
+  }
+  double down_s(std::int64_t bytes) {
+    out_.down_bytes += bytes;
+    return hw::transfer_time(*rates_.link, bytes, 1, hw::LinkDirection::reverse);
+  }
+
+  void on_host(std::int64_t count) {
+    while (!filled_.empty() && filled_.front().ready_s <= host_) empty_buffer();
+    out_.host_parameters += count;
+    host_ += static_cast<double>(count) * rates_.host_s;
+    const double cast = static_cast<double>(count) * rates_.cast_s;
+    const double sent = up_s(bytes_of(count, rates_.weight_bytes));
+    caster_ = std::max(caster_, host_) + cast;
+    up_ = std::max(up_, caster_) + sent;
+    if (order_.casts_wait) host_ = caster_ = up_;
+  }
+
+  void fetch(std::int64_t count) {
+    out_.fetched_parameters += count;
+    const std::int64_t bytes = bytes_of(count, rates_.state_bytes);
+    if (order_.staged) {
+      host_ += static_cast<double>(bytes) * rates_.stage_s;
+      up_ = std::max(up_, host_);
+    }
+    up_ += up_s(bytes);
+    device_ = std::max(device_, up_) + static_cast<double>(count) * rates_.device_s;
+    down_ = std::max(down_, device_) + down_s(bytes);
+    if (order_.staged) filled_.push_back({down_, bytes});
+  }
+
+  void empty_buffer() {
+    host_ = std::max(host_, filled_.front().ready_s) + static_cast<double>(filled_.front().bytes) * rates_.stage_s;
+    filled_.pop_front();
+  }
+
+  const UpdateOrder& order_;
+  const UpdateRates& rates_;
+  double host_ = 0, device_ = 0, caster_ = 0, up_ = 0, down_ = 0;
+  std::deque<Buffer> filled_;
+  UpdateRun out_;
+};
+
+}  // namespace
+
+std::int64_t subgroup_count(std::int64_t parameters, std::int64_t subgroup) {
+  return (parameters + subgroup - 1) / subgroup;
+}
+
+UpdateRun update_run(const UpdateOrder& order, const OffloadView& view, const UpdateRates& rates) {
+  UpdateRun out = Update(order, rates).run(view.parameters);
+  const std::int64_t gradients = out.host_parameters + out.fetched_parameters;
+  out.gradients_wait = order.gradients_wait;
+  if (gradients == 0 || out.host_parameters == 0) return out;
+  const auto count = static_cast<double>(gradients);
+  // The host widens what it waits for; what goes beside the backward pass is widened by the device, and twice as long.
+  const auto bytes = static_cast<std::int64_t>(std::llround(count * rates.weight_bytes));
+  const std::int64_t sent = order.gradients_wait ? bytes : 2 * bytes;
+  out.down_bytes += sent;
+  out.gradients_s = hw::transfer_time(*rates.link, sent, 1, hw::LinkDirection::reverse) +
+                    (order.gradients_wait ? count * rates.widen_s : 0);
+  return out;
+}
+
+}  // namespace orrery::policies
