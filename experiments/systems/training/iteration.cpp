@@ -205,25 +205,10 @@ class StepGraph {
   }
 
   std::vector<std::int64_t> kept(const StepRun& out) const {
-    struct Change {
-      sim::Time at;
-      std::int64_t bytes;
-    };
-    std::vector<std::vector<Change>> changes(static_cast<std::size_t>(view_.devices));
-    for (const PassRun& run : out.passes) {
-      const std::int64_t bytes = chunk({run.stage, run.pass.chunk}).kept_bytes;
-      auto& own = changes[static_cast<std::size_t>(run.stage)];
-      if (run.pass.kind == PassKind::forward) own.push_back({run.start, bytes});
-      if (run.pass.kind == PassKind::backward || run.pass.kind == PassKind::backward_weight)
-        own.push_back({run.end, -bytes});
-    }
     std::vector<std::int64_t> peaks;
-    for (auto& own : changes) {
-      std::stable_sort(own.begin(), own.end(), [](const Change& a, const Change& b) {
-        return std::tuple(a.at, a.bytes) < std::tuple(b.at, b.bytes);  // what ends makes room first
-      });
-      std::int64_t now = 0, peak = 0;
-      for (const Change& change : own) peak = std::max(peak, now += change.bytes);
+    for (const auto& stage : kept_over_time(costs_, out.passes)) {
+      std::int64_t peak = 0;
+      for (const KeptBytes& held : stage) peak = std::max(peak, held.bytes);
       peaks.push_back(peak);
     }
     return peaks;
@@ -241,6 +226,25 @@ class StepGraph {
 };
 
 }  // namespace
+
+std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes) {
+  std::vector<std::vector<KeptBytes>> stages(costs.stages.size());  // changes, then sums
+  for (const PassRun& run : passes) {
+    const auto s = static_cast<std::size_t>(run.stage);
+    const std::int64_t bytes = costs.stages[s].chunks[static_cast<std::size_t>(run.pass.chunk)].kept_bytes;
+    if (run.pass.kind == PassKind::forward) stages[s].push_back({run.start, bytes});
+    if (run.pass.kind == PassKind::backward || run.pass.kind == PassKind::backward_weight)
+      stages[s].push_back({run.end, -bytes});
+  }
+  for (auto& own : stages) {
+    std::stable_sort(own.begin(), own.end(), [](const KeptBytes& a, const KeptBytes& b) {
+      return std::tuple(a.at, a.bytes) < std::tuple(b.at, b.bytes);  // what ends makes room first
+    });
+    std::int64_t now = 0;
+    for (KeptBytes& change : own) change.bytes = now += change.bytes;
+  }
+  return stages;
+}
 
 StepTimes closed_form(const Plan& plan, double activation_s, std::span<const StageCosts* const> stages_at) {
   StepTimes times;

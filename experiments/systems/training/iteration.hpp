@@ -124,6 +124,14 @@ struct StepRun {
   std::uint64_t events = 0;
 };
 
+/// Activations that a stage holds from a moment on.
+struct KeptBytes {
+  sim::Time at;
+  std::int64_t bytes = 0;
+};
+/// Of each stage, every change in order.
+std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes);
+
 /// Most passes of stages that a run takes on: beyond, memory and time are no longer those of an answer.
 inline constexpr std::int64_t kMostPasses = 4'000'000;
 /// Passes of a plan's step, halves of backward passes counted.

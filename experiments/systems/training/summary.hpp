@@ -14,6 +14,7 @@ std::vector<FigureInfo> training_figures();
 
 /// passes.csv: every pass of every stage; stages.csv: what each stage does and holds.
 void write_passes(const std::filesystem::path& path, const TrainingConfig& config, const TrainingResult& result);
+void write_activations(const std::filesystem::path& path, const TrainingConfig& config, const TrainingResult& result);
 void write_stages(const std::filesystem::path& path, const TrainingConfig& config, const TrainingResult& result);
 /// Stages as tracks, messages between them, gradients and the optimizer's step.
 void write_timeline(const std::filesystem::path& path, const TrainingConfig& config, const TrainingResult& result);

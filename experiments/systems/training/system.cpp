@@ -35,6 +35,7 @@ class TrainingExperiment final : public ConfigExperiment {
       if (sink.folder && result.timed) {
         write_passes(*sink.folder / "passes.csv", config_, result);
         write_stages(*sink.folder / "stages.csv", config_, result);
+        write_activations(*sink.folder / "activations.csv", config_, result);
         if (config_.params.run.timeline) write_timeline(*sink.folder / "timeline.pftrace", config_, result);
       }
       return {.summary = summarise(config_, result), .events = result.run.events, .notes = config_.notes};

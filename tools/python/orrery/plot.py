@@ -101,6 +101,12 @@ def topology(result: object, layout: str | None = None) -> Figure:
 
 
 @_answered
+def pipeline(result: object) -> Figure:
+    """A training step: passes of the pipeline's stages over time, and what fills their memory."""
+    return _drawn_by("facade", "pipeline")(result)
+
+
+@_answered
 def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
     """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)

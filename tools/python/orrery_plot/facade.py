@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import (frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline,
+from . import (frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
                verdicts)
 from .digest import with_idle_times
 from .style import Picture, PlotError
@@ -237,6 +237,11 @@ def parallel(study) -> Picture:
 def topology(result, layout) -> Picture:
     links = result if isinstance(result, pd.DataFrame) else sources.Run(result).table("links", "topology")
     return network.topology(links, layout)
+
+
+def pipeline(result) -> Picture:
+    run = sources.Run(result)
+    return training.pipeline(run.table("passes", "pipeline"), run.table("stages", "pipeline"))
 
 
 def memory_map(plan, capacity_bytes) -> Picture:

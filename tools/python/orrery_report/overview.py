@@ -38,7 +38,7 @@ def pick(document: object, *path: str) -> object:
 def cards(run: Run) -> list[tuple[str, list[Card]]]:
     """Groups of cards; a figure that summary.json does not hold at all is left out, a null one shows a dash."""
     s = run.summary
-    groups = [("Requests", _request_cards(s)), ("Latency", _latency_cards(s)), ("Throughput", _throughput_cards(s)),
+    groups = [("Step", _step_cards(s)), ("Requests", _request_cards(s)), ("Latency", _latency_cards(s)), ("Throughput", _throughput_cards(s)),
               ("Utilisation", _utilisation_cards(s)), ("Energy and memory", _energy_cards(s) + _memory_cards(s)),
               ("Simulation", _simulation_cards(run))]
     return [(name, members) for name, members in groups if members]
@@ -76,6 +76,21 @@ def _latency_cards(s: dict) -> list[Card]:
         if isinstance(values, dict):
             p99 = units.text(values.get("p99"), "s")
             found.append(_card(f"{label} p50", values.get("p50"), "s", f"p99 {p99}", meaning))
+    return found
+
+
+def _step_cards(s: dict) -> list[Card]:
+    """Of a training run."""
+    parts = pick(s, "breakdown_s")
+    step = s.get("iteration_s")
+    if not isinstance(parts, dict) or not units.is_number(step) or not step:
+        return []
+    closed = s.get("closed_form_s")
+    detail = f"closed form {units.text(closed, 's')}" if units.is_number(closed) else ""
+    found = [_card("Step", step, "s", detail), _card("Tokens", s.get("tokens_per_s"), "/s", "of all devices")]
+    for key, label, meaning in (("bubble", "Bubble", "a stage waits for others"), ("collectives", "Collectives", "that nothing hides")):
+        if units.is_number(parts.get(key)):
+            found.append(Card(label, *units.percent(parts[key] / step).split("\N{NO-BREAK SPACE}"), meaning))
     return found
 
 
@@ -278,6 +293,8 @@ def further_results(summary: dict) -> Further:
     """What other systems and options add to the summary."""
     shown = {"status", "simulated_s", "requests", "slo", "utilisation", "energy_per_output_token_j", "events", "reason",
              "needed_bytes", "available_bytes", *(m + "_s" for m in METRICS)}
+    if _step_cards(summary):
+        shown |= {"iteration_s", "closed_form_s", "tokens_per_s", "breakdown_s"}
     shown_in = {"energy_j": {"total", "idle", "compute", "memory", "network"}, "memory_bytes": set(MEMORY_SHOWN),
                 "throughput": {"requests_per_s", "samples_per_s", "output_tokens_per_s", "total_tokens_per_s"}}
     found = {path: value for path, value in flat(summary, "") if path.split(".")[0] not in shown

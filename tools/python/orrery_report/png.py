@@ -10,7 +10,7 @@ import pandas as pd
 from orrery_plot import facade, network, overtime, serving, shares, studies
 from orrery_plot.style import Picture, PlotError, save
 
-from . import overview
+from . import overview, training
 from .run_page import kv_capacity
 from .run_folder import Run
 
@@ -24,6 +24,8 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
          lambda run: shares.bars(run.energy.by_class, ["energy"] if run.energy.overlapping else ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
+        ("pipeline.png", training.is_training(run) and (run.folder / "passes.csv").is_file(),
+         lambda run: facade.pipeline(run.folder)),
         ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]
     return [save(make(run), folder / name) for name, possible, make in makers if possible]

@@ -10,7 +10,7 @@ import json
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES
 
-from . import figures, network, overview, tables
+from . import figures, network, overview, tables, training
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
@@ -30,6 +30,8 @@ def render(run: Run, library: str | None = None) -> str:
     sheet = Sheet()
     sheet.tab("overview", "Overview", _first(run))
     if not run.infeasible:
+        if training.is_training(run):
+            sheet.tab("pipeline", "Pipeline", training.panel(run, sheet))
         if run.cdfs or run.serving:
             sheet.tab("latency", "Latency", _latency(run, sheet))
         if run.series is not None or run.serving:
@@ -53,7 +55,8 @@ def _first(run: Run) -> str:
     return network.overview(run) + _timeline(run) if network.is_network(run) else _overview(run)
 
 
-def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None) -> str:
+def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None,
+           rest_colour: str = palette.IDLE) -> str:
     """A bar of stacked shares of `whole` (else of the parts' sum), with a legend that carries the numbers; what the parts leave
     of the whole is called `rest`. Without a part there is nothing to tell."""
     known = [(name, value, colour) for name, value, colour in parts if value > 0]
@@ -62,7 +65,7 @@ def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str
     if not known or whole <= 0:
         return ""
     if whole - total > LEAST_SHARE * whole:
-        known.append((rest, whole - total, palette.IDLE))
+        known.append((rest, whole - total, rest_colour))
     whole = max(whole, total)
     cells = "".join(f'<span style="width:{100 * value / whole:.4g}%;background:{colour}"></span>' for _, value, colour in known)
     legend = "".join(f'<li><i style="background:{colour}"></i>{escape(name)} <b>{escape(units.text(value, unit))}</b> '
@@ -98,7 +101,9 @@ def _overview(run: Run) -> str:
                f'<span style="width:{100 * min(1.0, max(0.0, attainment)):.4g}%;background:{palette.GREEN}"></span>'
                "</div></div>")
     groups = "".join(cards(name, members) for name, members in overview.cards(run))
-    bars = _stack("Where the energy goes", _energy_parts(s), "J", "the rest") + _time_bar(run)
+    bars = _stack("Where the step goes", training.step_parts(s), "s", "the rest", s.get("iteration_s"))
+    bars += _stack("Where the energy goes", _energy_parts(s), "J", "kernels and transfers", overview.pick(s, "energy_j", "total"),
+                   palette.BLUE) + _time_bar(run)
     memory = s["memory_bytes"] if isinstance(s.get("memory_bytes"), dict) else {}
     parts = [(name, float(memory[key]), colour) for key, name, colour in MEMORY_PARTS
              if units.is_number(memory.get(key))]
