@@ -451,8 +451,8 @@ TEST_CASE("Stages may differ: what runs again, what is offloaded, ranks", "[unit
         number(all.find("stages")->items()[0], "memory_bytes.activations"));
   CHECK(number(stages[1], "memory_bytes.activations") ==
         number(none.find("stages")->items()[1], "memory_bytes.activations"));
-  // Half of the second stage's states in the host's memory: 31.508 GB/s of PCIe 4, 256 of 282 bytes of a packet, 0.95 of
-  // that; and the way back of the last million parameters.
+  // Half of the second stage's states in the host's memory: 31.508 GB/s of PCIe 4, 256 of 282 bytes of a packet, 0.95
+  // of that; and the way back of the last million parameters.
   const char* link = R"("machine": {"host_link": "pcie4-x16"})";
   const sim::Node kept = run(std::string("{") + link + "}");
   const sim::Node half = run(std::string("{") + link + R"(, "plan": {"offload_optimizer": [0, 0.5]}})");
@@ -500,6 +500,41 @@ TEST_CASE("A host that updates holds states and gradients, and its backward pass
   CHECK(why(R"({"machine": {"host_link": "pcie5-x16"}, "plan": {"offload_optimizer": [1]},
       "policies": {"offload": {"policy": "deep_optimizer_states"}}})") ==
         "policies.offload deep_optimizer_states needs machine.host_update: how fast the host updates");
+}
+
+TEST_CASE("The largest batch fits, and one sequence more does not", "[unit]") {
+  const auto with = [](const std::string& workload, const std::string& machine, const std::string& plan) {
+    return run(R"({"workload": {)" + workload + R"(}, "machine": {)" + machine + R"(}, "plan": {)" + plan +
+               R"("tensor_parallel": 1, "pipeline_parallel": 2, "data_parallel": 4}})");
+  };
+  const sim::Node largest = with(R"("largest_batch": true)", R"("context": "1 GiB")", "");
+  const double batch = number(largest, "plan.micro_batch");
+  REQUIRE(batch > 1);
+  CHECK(number(largest, "plan.micro_batches") == 1);
+  CHECK(number(largest, "memory_bytes.peak") <= number(largest, "memory_bytes.available"));
+  CHECK(number(largest, "tokens_per_s") == Approx(4 * batch * 1024 / number(largest, "iteration_s")));
+  const auto fixed = [&](double sequences) {
+    return with(R"("global_batch": )" + std::to_string(4 * static_cast<int>(sequences)), R"("context": "1 GiB")",
+                R"("micro_batch": )" + std::to_string(static_cast<int>(sequences)) + ", ");
+  };
+  CHECK(number(fixed(batch), "iteration_s") == number(largest, "iteration_s"));
+  CHECK(fixed(batch).find("status")->as_string() == "ok");
+  CHECK(fixed(batch + 1).find("status")->as_string() == "infeasible");
+  // Where not even one fits, the run is of one and says what it needs.
+  const sim::Node none = with(R"("largest_batch": true)", R"("context": "79 GiB")", "");
+  CHECK(none.find("status")->as_string() == "infeasible");
+  CHECK_THAT(none.find("reason")->as_string(), Contains("a device has 80 GiB"));
+}
+
+TEST_CASE("Buckets are the gradients a second time, and a context is there before any tensor", "[unit]") {
+  const sim::Node plain = run(), held = run(R"({"machine": {"context": "1 GiB"}, "plan": {"gradient_buckets": true}})");
+  const sim::Node &a = plain.find("stages")->items()[0], &b = held.find("stages")->items()[0];
+  CHECK(number(a, "memory_bytes.buffers") == 0);
+  CHECK(number(b, "memory_bytes.buffers") == number(b, "memory_bytes.gradients") + (1 << 30));
+  CHECK(number(b, "memory_bytes.peak") == number(a, "memory_bytes.peak") + number(b, "memory_bytes.buffers"));
+  // A copy alone sums nothing.
+  const sim::Node alone = run(R"({"plan": {"gradient_buckets": true, "tensor_parallel": 4}})");
+  CHECK(number(alone.find("stages")->items()[0], "memory_bytes.buffers") == 0);
 }
 
 }  // namespace test_training

@@ -132,4 +132,15 @@ TEST_CASE("large passes come near the memory's rate, row kernels stay below", "[
   CHECK(rate(norm_kernel(Norm::rms, 65536, 8192, kType)) < 0.5 * gpu.memory_bandwidth);
 }
 
+TEST_CASE("A compiler's block takes several narrow rows", "[unit]") {
+  // Eight million elements in rows of 1,024 and of 128: as many blocks, of as many elements.
+  const GpuParams gpu = part("a100-sxm4-80gb");
+  const auto time = [&](std::int64_t rows, std::int64_t width, Pass pass) {
+    return tiled_streaming(gpu, {rows * width * 2, rows * width * 2, 0, rows, pass}, OpClass::norm, DType::bf16).time_s;
+  };
+  CHECK(time(1 << 16, 128, Pass::compiled) == Approx(time(1 << 13, 1024, Pass::compiled)));
+  // A library's kernel has a block a row.
+  CHECK(time(1 << 16, 128, Pass::rms_norm) > 2 * time(1 << 13, 1024, Pass::rms_norm));
+}
+
 }  // namespace test_tiled_stream

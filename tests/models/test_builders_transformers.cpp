@@ -135,6 +135,17 @@ TEST_CASE("decoder: experts", "[golden]") {
   // No more experts are read than there are rows for: two of eight for one token.
   for (const OpId id : graph.ops())
     if (graph.op(id).kind == OpKind::grouped_matmul) CHECK(graph.op(id).expr("active_groups", 0).eval(one) == 2);
+  // A product an expert: eight of 512 rows each for a batch of 2,048 tokens, gradients of rows too.
+  const OpGraph apart = built("decoder", "{" + sizes + R"(, "experts": 8, "expert_products": "per_expert"})");
+  const GraphLaunches launches = lower(apart, {{"batch", 1}, {"tokens", 2048}});
+  int products = 0;
+  for (const GraphKernel& launch : launches.kernels)
+    if (launch.kernel.op == hw::OpClass::expert_up) {
+      const auto& gemm = std::get<hw::Gemm>(launch.kernel.shape);
+      CHECK((gemm.m == 512 && gemm.batch == 8 && gemm.n == 14336 && gemm.k == 4096));
+      ++products;
+    }
+  CHECK(products == 2 * 32);
   // A shared expert is a dense feed-forward beside the others.
   const OpGraph shared = built("decoder", R"({"layers": 1, "experts": 4, "shared_intermediate": 256})");
   CHECK(count(shared, OpKind::grouped_matmul) == 3);

@@ -113,6 +113,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     const InSituParams& in_situ = params.machine.in_situ;
     config.machine.in_situ = {in_situ.kernel, in_situ.collective, in_situ.attention, in_situ.overlapped};
   }
+  config.machine.context_bytes = params.machine.context_bytes;
   if (params.policies.offload.make) config.machine.offload = params.policies.offload.make();
   if (const auto& host = params.machine.host_update)
     config.machine.host_update = {host->adam, host->cast, host->widen, host->rank_share, host->staging};

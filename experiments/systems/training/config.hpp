@@ -101,6 +101,7 @@ struct MachineParams {
   NodeParams node;
   HostParams host;
   std::string host_link;
+  std::int64_t context_bytes = 0;
   std::optional<HostUpdateParams> host_update;
   InSituParams in_situ;
   std::optional<hw::AttentionLibrary> attention;
@@ -114,6 +115,8 @@ struct MachineParams {
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
                    "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "
                    "empty: none."),
+        sim::field("context", &M::context_bytes, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
+                   "Memory of a device that is taken before any tensor: the driver's context, libraries' workspaces."),
         sim::field("host_update", &M::host_update,
                    "What the host does with optimizer states that a plan leaves it; null: it updates none."),
         sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
@@ -131,6 +134,7 @@ struct ModelParams {
 
 struct WorkloadParams {
   std::int64_t sequence = 2048, global_batch = 1;
+  bool largest_batch = false;
   double tokens = 0, price_per_hour = 0;
   static constexpr auto fields() {
     using sim::Unit;
@@ -138,6 +142,10 @@ struct WorkloadParams {
     return sim::FieldTable{
         sim::field("sequence", &W::sequence, Unit::tokens, sim::between(1, 1 << 24), "Tokens of a sequence."),
         sim::field("global_batch", &W::global_batch, Unit::count, sim::between(1, 1 << 24), "Sequences of a step."),
+        sim::field(
+            "largest_batch", &W::largest_batch,
+            "Whether each copy has the largest micro-batch that its devices have memory for, one a step, in place "
+            "of global_batch and plan.micro_batch."),
         sim::field("tokens", &W::tokens, Unit::tokens, sim::between(0, 1e18), "To be trained on in all; 0: not asked."),
         sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0),
                    "Of a device for an hour; 0: not known.")};

@@ -57,6 +57,7 @@ struct StageCosts {
   PassCost optimizer;
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
+  std::int64_t buffer_bytes = 0;     ///< buckets of gradients, and what is taken before any tensor
   std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
   /// A micro-batch through all chunks; backward with what runs again.
   double forward_s() const;

@@ -20,6 +20,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .balanced = params.context_balanced || params.context_parallel == 1,
             .overlap_gradients = params.overlap_gradients,
             .gradients_fp32 = params.gradients_fp32,
+            .gradient_buckets = params.gradient_buckets,
             .exchange = params.context_exchange,
             .dispatch = params.expert_dispatch,
             .zero = params.zero,

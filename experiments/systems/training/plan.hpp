@@ -63,7 +63,7 @@ struct PlanParams {
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
   std::vector<double> offload_optimizer;
-  bool overlap_gradients = true, gradients_fp32 = false;
+  bool overlap_gradients = true, gradients_fp32 = false, gradient_buckets = false;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -107,6 +107,9 @@ struct PlanParams {
                    "Whether gradients are summed over the copies while the backward pass goes on."),
         sim::field("gradients_fp32", &P::gradients_fp32,
                    "Whether gradients are kept and summed in fp32; else in the weights' type."),
+        sim::field(
+            "gradient_buckets", &P::gradient_buckets,
+            "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
     };
   }
 };
@@ -125,6 +128,7 @@ struct Plan {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
   bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, gradients_fp32 = false;
+  bool gradient_buckets = false;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
   Zero zero = Zero::none;

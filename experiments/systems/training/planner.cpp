@@ -104,6 +104,7 @@ class PlanSearch {
     return {.balanced = p.context_balanced,
             .overlap_gradients = p.overlap_gradients,
             .gradients_fp32 = p.gradients_fp32,
+            .gradient_buckets = p.gradient_buckets,
             .exchange = p.context_exchange,
             .dispatch = p.expert_dispatch};
   }

@@ -67,7 +67,8 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   StageMemory memory{.weights = stage.weight_bytes,
                      .gradients = stage.gradient_bytes,
                      .optimizer = stage.state_bytes,
-                     .activations = kept_bytes};
+                     .activations = kept_bytes,
+                     .buffers = stage.buffer_bytes};
   // A layer that runs again holds what it made until its backward pass is through.
   const PartCosts& layer = model.part(PartName::layer);
   if (plan.recompute == Recompute::full) memory.working = layer.saved_bytes;
@@ -92,10 +93,54 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   return memory;
 }
 
+namespace {
+
+constexpr std::int64_t kLargestBatch = 1 << 16;
+
+/// Whether a step of one micro-batch fits the devices.
+bool fits(CostTable& table, const TrainingMachine& machine, const Plan& plan, const std::vector<std::int64_t>& layers) {
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const Plan own = plan.of_stage(s);
+    const ModelCosts& model = table.costs(own.share());
+    const StageCosts stage = stage_costs(model, machine, own, s, layers[static_cast<std::size_t>(s)]);
+    std::int64_t kept = 0;
+    for (const ChunkCosts& chunk : stage.chunks) kept += chunk.kept_bytes;
+    if (stage_memory(model, stage, own, kept).total() > machine.device.memory_bytes) return false;
+  }
+  return true;
+}
+
+/// The largest micro-batch that fits, by doubling and bisection; 1 if none does.
+std::int64_t largest_micro_batch(CostTable& table, const TrainingMachine& machine, Plan plan,
+                                 const std::vector<std::int64_t>& layers) {
+  const auto fit = [&](std::int64_t sequences) {
+    plan.micro_batch = sequences;
+    return fits(table, machine, plan, layers);
+  };
+  std::int64_t low = 1;
+  while (low < kLargestBatch && fit(2 * low)) low *= 2;
+  for (std::int64_t high = 2 * low; high - low > 1;) {
+    const std::int64_t middle = (low + high) / 2;
+    (fit(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
 TrainingResult train(const TrainingConfig& config) {
   TrainingResult result;
   std::optional<std::string> why;
-  result.plan = make_plan(config.params.plan, config.machine.devices, config.params.workload.global_batch, why);
+  const bool largest = config.params.workload.largest_batch;
+  PlanParams asked = config.params.plan;
+  result.global_batch = config.params.workload.global_batch;
+  if (largest) {
+    asked.micro_batch = 1;
+    Plan one = make_plan(asked, config.machine.devices, 1, why);
+    why.reset();
+    result.global_batch = one.data;
+  }
+  result.plan = make_plan(asked, config.machine.devices, result.global_batch, why);
   const std::unique_ptr<policies::PipelineSchedule> schedule = config.params.policies.schedule.make();
   if (const auto own = schedule->own_chunks()) result.plan.chunks = *own;
   if (!why && pass_count(result.plan) > kMostPasses)
@@ -129,6 +174,10 @@ TrainingResult train(const TrainingConfig& config) {
     return result;
   }
   result.layers = *layers;
+  if (largest) {
+    result.plan.micro_batch = largest_micro_batch(table, config.machine, result.plan, result.layers);
+    result.global_batch = result.plan.data * result.plan.micro_batch;
+  }
   result.costs = step_costs(table, config.machine, result.plan, result.layers);
   result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
   result.closed = closed_form(result.costs);

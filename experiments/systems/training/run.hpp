@@ -16,13 +16,15 @@ struct StageMemory {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;
   std::int64_t activations = 0;  ///< kept between passes, when most are
   std::int64_t working = 0;      ///< of the pass that needs most beside them
-  std::int64_t total() const { return weights + gradients + optimizer + activations + working; }
+  std::int64_t buffers = 0;      ///< buckets of gradients, and what is taken before any tensor
+  std::int64_t total() const { return weights + gradients + optimizer + activations + working + buffers; }
 };
 
 struct TrainingResult {
   std::string status = "ok", reason;  ///< "infeasible" where the plan does not fit; the rest is then empty, …
   bool timed = false;                 ///< … unless it is memory alone that does not suffice
   Plan plan;
+  std::int64_t global_batch = 1;     ///< sequences of the step
   std::vector<std::int64_t> layers;  ///< by stage
   StepCosts costs;
   StepRun run;

@@ -262,6 +262,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
   if (stage.host_gradients_s > 0)  // gradients go to the host as they are made
     stage.gradient_bytes -= static_cast<std::int64_t>(plan.offloaded(s) * static_cast<double>(stage.gradient_bytes));
+  stage.buffer_bytes = machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;

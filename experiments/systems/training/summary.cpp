@@ -12,8 +12,7 @@ struct Source {
   const TrainingResult& result;
   const StepTimes& times() const { return result.run.times; }
   double tokens() const {
-    return static_cast<double>(config.params.workload.global_batch) *
-           static_cast<double>(config.params.workload.sequence);
+    return static_cast<double>(result.global_batch) * static_cast<double>(config.params.workload.sequence);
   }
   double seconds_for_tokens() const { return config.params.workload.tokens / tokens() * times().time_s; }
 };
@@ -40,12 +39,14 @@ const FigureTable<StageSource>& stage_table() {
        [](const S& s) { return s.of.result.run.busy_s[s.stage]; }, [](const S& s) { return s.costs().gradients_s; },
        [](const S& s) { return s.costs().optimizer_s + s.costs().gathers_s; }},
       {"parameters", "count", "That a rank of it holds.", [](const S& s) { return s.costs().parameters; }},
-      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,offloaded}", "B",
+      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,buffers,offloaded}", "B",
        "Of a rank at its fullest: all; weights; gradients; optimizer states; activations kept between passes; of the "
-       "pass that needs most beside them; optimizer states in the host's memory, which are not of `peak`.",
+       "pass that needs most beside them; buckets of gradients and what is taken before any tensor; optimizer states "
+       "in the host's memory, which are not of `peak`.",
        [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
+       [](const S& s) { return bytes(s.memory().buffers); },
        [](const S& s) { return bytes(s.costs().offloaded_bytes); }}};
   return table;
 }
@@ -79,10 +80,12 @@ const FigureTable<Source>& step_table() {
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
       {"model_flops", "", "FLOPs of a step, nothing run again.", [](const S& s) { return s.result.model_flops; }},
-      {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batches}", "count",
-       "As run.", [](const S& s) { return s.result.plan.tensor; }, [](const S& s) { return s.result.plan.context; },
-       [](const S& s) { return s.result.plan.pipeline; }, [](const S& s) { return s.result.plan.data; },
-       [](const S& s) { return s.result.plan.experts; }, [](const S& s) { return s.result.plan.micro_batches; }},
+      {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batches,micro_"
+       "batch}",
+       "count", "As run.", [](const S& s) { return s.result.plan.tensor; },
+       [](const S& s) { return s.result.plan.context; }, [](const S& s) { return s.result.plan.pipeline; },
+       [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.experts; },
+       [](const S& s) { return s.result.plan.micro_batches; }, [](const S& s) { return s.result.plan.micro_batch; }},
       {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
        [](const S& s) {
          std::int64_t most = 0;

@@ -25,9 +25,9 @@ PASSES = """stage,chunk,micro_batch,kind,start_s,end_s
 1,0,0,backward,2,4
 0,0,0,backward,4,6
 """
-STAGES = """stage,weight_bytes,gradient_bytes,optimizer_bytes,activation_bytes,working_bytes,passes_end_s,gradients_end_s,end_s
-0,1073741824,1073741824,6442450944,2147483648,0,6,6.5,7.5
-1,1073741824,1073741824,6442450944,1073741824,0,4,4,7
+STAGES = """stage,weight_bytes,gradient_bytes,optimizer_bytes,activation_bytes,working_bytes,buffer_bytes,passes_end_s,gradients_end_s,end_s
+0,1073741824,1073741824,6442450944,2147483648,0,0,6,6.5,7.5
+1,1073741824,1073741824,6442450944,1073741824,0,0,4,4,7
 """
 KEPT = "stage,time_s,kept_bytes\n0,0,2147483648\n0,6,0\n1,1,1073741824\n1,4,0\n"
 SUMMARY = {"status": "ok", "iteration_s": 7.5, "closed_form_s": 7.4, "tokens_per_s": 1000,

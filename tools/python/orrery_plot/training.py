@@ -13,7 +13,8 @@ KINDS = {"forward": ("forward", palette.BLUE), "backward": ("backward", palette.
          "backward_input": ("backward, inputs", palette.ORANGE), "backward_weight": ("backward, weights", palette.GREEN)}
 MEMORY = {"weight_bytes": ("weights", palette.BLUE), "gradient_bytes": ("gradients", palette.PURPLE),
           "optimizer_bytes": ("optimizer states", palette.GREEN), "activation_bytes": ("activations", palette.ORANGE),
-          "working_bytes": ("at work in a pass", palette.SKY)}
+          "working_bytes": ("at work in a pass", palette.SKY),
+          "buffer_bytes": ("buckets and context", palette.IDLE)}
 MOST_PASSES = 100_000
 
 
