@@ -78,6 +78,22 @@ TEST_CASE("An expert's gradients are summed over its copies alone", "[unit][trai
   CHECK(gradients(16) == Approx(dense));  // nobody else has them
 }
 
+TEST_CASE("Experts that only ranks of tensor parallelism hold twice are gathered and summed among them",
+          "[unit][training]") {
+  const char* plan =
+      R"({"tensor_parallel": 16, "sequence_parallel": true, "expert_parallel": 8, "data_parallel": 1, "zero": ")";
+  // Four heads of keys: sixteen ranks do not divide them.
+  CHECK_THAT(run(std::string(plan) + "none\"}").reason, Contains("do not divide 4 heads of keys"));
+  const std::string four =
+      R"({"tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 4, "expert_parallel": 2, "zero": ")";
+  const training::StageCosts none = run(four + "none\"}").costs.stages[1],
+                             all = run(four + "weights\"}").costs.stages[1];
+  CHECK(none.weight_bytes - all.weight_bytes == 2 * 8 * kExpert / 2);  // one layer of eight experts, two copies of each
+  CHECK(all.chunks.front().gathers_beside_s > 0);
+  CHECK(none.chunks.front().gathers_beside_s == 0);
+  CHECK(none.gradients_s > 0);
+}
+
 TEST_CASE("The same tokens are multiplied however experts are shared out", "[prop][training]") {
   const double flops = run("{}").model_flops;
   for (const char* plan :

@@ -235,6 +235,13 @@ TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
   CHECK_THAT(reason("1 1 8 4 no none none"), Contains("do not divide a batch of 16"));
 }
 
+TEST_CASE("Plans differ in micro-batches, so none is the largest by itself", "[unit]") {
+  sim::Node root = config("training_plans", "80 GiB", "{}");
+  root.find("workload")->set("largest_batch", sim::Node::boolean(true));
+  CHECK_THROWS_WITH(read_experiment(test_systems(), root),
+                    Contains("expected false: micro-batches are among what plans differ in"));
+}
+
 TEST_CASE("Stages are divided as trying every division divides them", "[theory]") {
   // Twelve layers on devices of little memory: stages differ, for the first keeps most micro-batches.
   for (const char* memory : {"80 GiB", "3400 MiB", "3000 MiB"}) {

@@ -79,6 +79,8 @@ struct StepCosts {
   double wrap_s = 0;        ///< from the last to the first, where stages have several chunks
 };
 
+/// Whether anybody else holds parameters of this rank.
+bool has_copies(const ModelCosts& model, const Plan& plan);
 /// Stage `s` of the plan, with so many layers.
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers);

@@ -275,6 +275,9 @@ System training_plans_system() {
         training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults);
         const sim::Node node = section(root, "plans");
         const auto params = sim::parse_params<training::PlannerParams>(node, *systems.registries(), faults);
+        if (config.params.workload.largest_batch)
+          faults.add(place_of(section(root, "workload"), "largest_batch"),
+                     "expected false: micro-batches are among what plans differ in");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);
           } catch (const std::invalid_argument& error) {

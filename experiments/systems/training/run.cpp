@@ -77,7 +77,7 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
   if (plan.recompute == Recompute::selective) memory.working = layer.core_saved_bytes;
   // Of weights that copies share out, those at hand and the next layer's are there whole, and the gradients at hand.
   const auto whole = [&](const PartCosts& part) {
-    if (plan.zero != Zero::weights || plan.copies() < 2) return std::int64_t{0};
+    if (plan.zero != Zero::weights || !has_copies(model, plan)) return std::int64_t{0};
     const HeldCosts own = part.all();
     return own.weight_bytes + layer.all().weight_bytes + (plan.gradients_fp32 ? 4 * own.parameters : own.weight_bytes);
   };

@@ -68,7 +68,7 @@ hw::GroupCost over_copies(const TrainingMachine& machine, hw::LibraryCall call, 
 /// are gathered, forward and backward; after it ran backward, its gradients are summed and each copy keeps a share.
 void add_shared(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, const CopyGroups& copies,
                 ChunkCosts& chunk) {
-  if (plan.copies() < 2 || plan.zero < Zero::gradients) return;
+  if (!has_copies(model, plan) || plan.zero < Zero::gradients) return;
   const auto gather = [&](const PartCosts& part) {
     if (plan.zero != Zero::weights) return hw::GroupCost{};
     return over_copies(machine, hw::LibraryCall::all_gather, copies, part.dense.weight_bytes,
@@ -150,6 +150,10 @@ void share_table(const ModelCosts& model, const TrainingMachine& machine, const 
 }
 
 }  // namespace
+
+bool has_copies(const ModelCosts& model, const Plan& plan) {
+  return plan.copies() > 1 || (plan.expert_copies() > 1 && model.part(PartName::layer).experts.parameters > 0);
+}
 
 double ChunkCosts::forward_s() const {
   return std::max(forward.length_s(), gathers_beside_s) + gathers_exposed_s;
