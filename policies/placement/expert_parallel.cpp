@@ -46,6 +46,7 @@ class ExpertSharder {
   void share_out(TensorId weights) {
     std::vector<SymExpr>& shape = copy_.to().annotate(copy_.at(weights)).shape;
     if (shape.front() == from_.tensor(weights).shape.front()) shape.front() = own(shape.front());
+    several_ = shape.front().constant() != 1;
   }
 
   void multiply(OpId id) {
@@ -73,10 +74,10 @@ class ExpertSharder {
   /// Exchanges rows; those that arrive for several experts are sorted by expert, and back before they return.
   void travel(TensorId rows, OpId maker, bool there) {
     TensorId now = copy_.at(rows);
-    if (!there) now = sorted(now, maker);
+    if (!there && several_) now = sorted(now, maker);
     now = add(OpKind::all_to_all, now, maker, there ? ".sent" : ".back",
               {{"ranks", SymExpr(ranks_)}, {"choices", choices_}});
-    if (there) now = sorted(now, maker);
+    if (there && several_) now = sorted(now, maker);
     copy_.put(rows, now);
   }
 
@@ -101,7 +102,8 @@ class ExpertSharder {
 
   const OpGraph& from_;
   std::int64_t ranks_;
-  SymExpr choices_ = 1;  ///< of a token
+  SymExpr choices_ = 1;   ///< of a token
+  bool several_ = false;  ///< experts on a rank
   models::GraphCopy copy_;
 };
 

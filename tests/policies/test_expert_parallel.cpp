@@ -104,6 +104,9 @@ TEST_CASE("Rows that arrive for several experts are sorted, and sorted back, in 
       ++sorts[1];
   CHECK(sorts[0] == 2);
   CHECK(sorts[1] == 2);
+  // Rows of one expert are in order as they come.
+  const OpGraph alone = policies::expert_parallel(decoder(), kExperts);
+  for (const OpId id : alone.ops()) CHECK(alone.op(id).kind != OpKind::copy);
 }
 
 TEST_CASE("Ranks of sequence parallelism route their own tokens to whole experts", "[golden]") {
