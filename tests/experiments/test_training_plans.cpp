@@ -235,6 +235,19 @@ TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
   CHECK_THAT(reason("1 1 8 4 no none none"), Contains("do not divide a batch of 16"));
 }
 
+TEST_CASE("A plan that leaves states to a host that is not there is no plan", "[unit]") {
+  sim::Node root = config("training_plans", "80 GiB", R"({"explain": "1 8 1 1 no none none"})");
+  sim::assign(root, "plan.offload_optimizer=[1]");
+  const auto reason = [&] {
+    const sim::Node summary = read_experiment(test_systems(), root)->run({}).summary;
+    return summary.find("explained")->find("1 8 1 1 no none none")->find("reason")->as_string();
+  };
+  CHECK_THAT(reason(), Contains("needs machine.host_link"));
+  sim::assign(root, "machine.host_link=pcie4-x16");
+  sim::assign(root, "policies.offload.policy=host");
+  CHECK_THAT(reason(), Contains("needs machine.host_update"));
+}
+
 TEST_CASE("Plans differ in micro-batches, so none is the largest by itself", "[unit]") {
   sim::Node root = config("training_plans", "80 GiB", "{}");
   root.find("workload")->set("largest_batch", sim::Node::boolean(true));

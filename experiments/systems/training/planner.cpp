@@ -286,6 +286,7 @@ class PlanSearch {
     const PlanParams params = parse_plan(params_.explain, config_.params.plan);
     asked.plan.plan = make_plan(params, config_.machine.devices, config_.params.workload.global_batch, why);
     const Plan& plan = asked.plan.plan;
+    if (!why) why = offload_obstacle(config_);
     if (!why) why = table_.obstacle(plan.share());
     if (!why && plan.pipeline * plan.chunks > table_.layers())
       why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,

@@ -128,6 +128,16 @@ std::int64_t largest_micro_batch(CostTable& table, const TrainingMachine& machin
 
 }  // namespace
 
+std::optional<std::string> offload_obstacle(const TrainingConfig& config) {
+  if (config.params.plan.offload_optimizer.empty()) return std::nullopt;
+  if (!config.machine.host_link)
+    return "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
+  if (config.machine.offload->host_updates() && !config.machine.host_update)
+    return fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
+                       config.params.policies.offload.name);
+  return std::nullopt;
+}
+
 TrainingResult train(const TrainingConfig& config) {
   TrainingResult result;
   std::optional<std::string> why;
@@ -146,12 +156,7 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why && pass_count(result.plan) > kMostPasses)
     why = fmt::format("{} passes of stages are more than the {} that are run: larger micro-batches make fewer",
                       pass_count(result.plan), kMostPasses);
-  if (!why && !config.machine.host_link && !config.params.plan.offload_optimizer.empty())
-    why = "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
-  if (!why && !config.params.plan.offload_optimizer.empty() && config.machine.offload->host_updates() &&
-      !config.machine.host_update)
-    why = fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
-                      config.params.policies.offload.name);
+  if (!why) why = offload_obstacle(config);
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (why) {

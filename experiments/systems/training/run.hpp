@@ -40,6 +40,9 @@ std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionR
 
 StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const Plan& plan, std::int64_t kept_bytes);
 
+/// Why the machine cannot hold what the config's plan leaves to the host; nothing if it can.
+std::optional<std::string> offload_obstacle(const TrainingConfig& config);
+
 TrainingResult train(const TrainingConfig& config);
 
 }  // namespace orrery::experiments::training
