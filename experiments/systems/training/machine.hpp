@@ -37,7 +37,7 @@ struct InSitu {
   double overlapped = 1;  ///< of the speed of collectives that run beside kernels
 };
 
-/// What the host of a node does with optimizer states that it holds, per second; its ranks share all but the last.
+/// What the host of a node does with optimizer states that it holds, per second; its ranks share the first three.
 struct HostUpdate {
   double adam_per_s = 0;           ///< parameters updated
   double cast_per_s = 0;           ///< new weights cast to the device's type
