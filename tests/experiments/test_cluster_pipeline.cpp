@@ -42,7 +42,7 @@ std::vector<StageLayers> stages_of(std::int32_t layers, std::int64_t stages) {
   return all;
 }
 
-std::int64_t no_send(std::int64_t) {
+std::int64_t no_send(std::int64_t, std::int32_t) {
   return 0;
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
   std::vector<std::int64_t> sent;
   StagePipe pipe(
       model, {stages_of(4, 2)},
-      [&](std::int64_t tokens) {
+      [&](std::int64_t tokens, std::int32_t) {
         sent.push_back(tokens);
         return tokens / 2;
       },
@@ -100,7 +100,7 @@ TEST_CASE("sends delay the next stage, not the sender; the head is the last stag
 TEST_CASE("what does not end a stage is not sent on", "[unit]") {
   // Three stages of two layers, sends of 5 ps a token. A token through all of them: [0,2) 5 [7,9) 5 [14,16).
   LayerModel model;
-  const auto send = [](std::int64_t tokens) { return 5 * tokens; };
+  const auto send = [](std::int64_t tokens, std::int32_t) { return 5 * tokens; };
   StagePipe pipe(model, {stages_of(6, 3)}, send, 1);
   BatchShape one = batch(1);
   one.segments[0].last = 6;
@@ -134,7 +134,7 @@ TEST_CASE("stages take what their own layers take, equal or not", "[prop]") {
     model.embedding_ps = 3;
     model.head_ps = 7;
     StagePipe pipe(
-        model, {divided}, [](std::int64_t tokens) { return 2 * tokens; }, 1);
+        model, {divided}, [](std::int64_t tokens, std::int32_t) { return 2 * tokens; }, 1);
     const std::int32_t middle = layers / 2;
     const std::vector<std::vector<Segment>> batches{
         {{.first = 0, .last = layers, .tokens = 10}},

@@ -1,9 +1,9 @@
 // Replicas, jobs and failing links on one network and one clock.
 #include <fmt/format.h>
 
-#include "hw/network/ring_path.hpp"
+#include "hw/network/transfer_path.hpp"
+#include "tests/experiments/fabric_configs.hpp"
 #include "tests/experiments/leaps.hpp"
-#include "tests/serving/run_config.hpp"
 
 namespace test_fabric {
 
@@ -12,44 +12,6 @@ using namespace orrery::experiments;
 using namespace orrery::experiments::test;
 
 namespace {
-
-/// gpu0, gpu2 … on one switch, gpu1, gpu3 … on the other, cables of 50 GB/s; between the switches one of `trunk`.
-std::string two_switches(int hosts, const std::string& trunk, const std::string& latency = "1 us") {
-  std::string nodes = R"({"name": "left", "kind": "switch"}, {"name": "right", "kind": "switch"})";
-  std::string cables =
-      fmt::format(R"({{"from": "left", "to": "right", "bandwidth": "{}", "latency": "{}"}})", trunk, latency);
-  for (int i = 0; i < hosts; ++i) {
-    nodes = fmt::format(R"({{"name": "gpu{}", "kind": "host"}}, )", hosts - 1 - i) + nodes;
-    cables += fmt::format(R"(, {{"from": "gpu{}", "to": "{}", "bandwidth": "50 GB/s", "latency": "{}"}})", i,
-                          i % 2 == 0 ? "left" : "right", latency);
-  }
-  return R"("topology": {"policy": "graph", "graph": {"network": {"nodes": [)" + nodes + R"(], "cables": [)" + cables +
-         "]}}}";
-}
-
-/// Llama-2-13B on pairs of A100; requests of 64 tokens and 64 more, together or spread over some seconds.
-std::string config(int devices, const std::string& network, const std::string& more = "", int requests = 8,
-                   const std::string& rate = "1e9 1/s") {
-  return fmt::format(R"({{"system": "serving",
-    "machine": {{"devices": [{{"part": "a100-sxm4-80gb", "count": {}}}]{}}},
-    "model": {{"config": "catalog:llama-2-13b"}},
-    "workload": {{"generator": {{"requests": {}, "arrivals": {{"policy": "fixed", "fixed": {{"rate": "{}"}}}},
-      "lengths": {{"policy": "fixed", "fixed": {{"prompt": 64, "output": 64}}}}}}}},
-    "policies": {{"batching": {{"policy": "vllm_v0"}}}}{}}})",
-                     devices, network.empty() ? "" : R"(, "network": {)" + network + "}", requests, rate, more);
-}
-std::string replicas(int count) {
-  return fmt::format(R"(, "cluster": {{"replicas": [{{"count": {}, "tensor_parallel": 2}}]}})", count);
-}
-sim::Node summary_of(const std::string& text) {
-  INFO(text);
-  return summarise(run_config(text), sim::TickScale{});
-}
-double number(const sim::Node& node, const char* path) {
-  INFO(path);
-  REQUIRE(node.at(path) != nullptr);
-  return node.at(path)->as_number();
-}
 
 /// Bytes that a rank of Llama-2-13B sends in an iteration of decodes: 81 all-reduces (the embedding's, two a layer) of
 /// n rows of 5,120 values of 2 bytes among two ranks, each of which sends half of it twice, and half of 32,000 logits.
@@ -73,7 +35,9 @@ TEST_CASE("a ring's share of a network is what its hops get when all send at onc
   const std::vector<hw::NodeIndex> pair{0, 1}, four{0, 1, 2, 3}, same_switch{0, 2}, lone{0};
   const auto narrow = topology(two_switches(4, "20 GB/s"));
   const auto ring = [&](const hw::Topology& on, const std::vector<hw::NodeIndex>& hosts, double overhead = 0) {
-    return hw::ring_paths(on, routing, {.message_overhead_s = overhead}, std::vector{hw::HostRing{hosts, 7}}).front();
+    hw::Transfer transfer{.messages = {}, .label = 7};
+    hw::add_ring(hosts, transfer);
+    return hw::transfer_paths(on, routing, {.message_overhead_s = overhead}, std::vector{transfer}).front();
   };
   CHECK(ring(*narrow, pair).bandwidth == Approx(20e9).epsilon(1e-6));
   CHECK(ring(*narrow, pair).latency_s == Approx(3e-6));
@@ -244,16 +208,13 @@ TEST_CASE("what a network does not carry is said, and so are faults", "[unit]") 
     return setup.infeasible() ? setup.infeasible()->reason : "";
   };
   const std::string network = two_switches(4, "2 GB/s");
-  const std::string alone =
-      "over machine.network go collectives of tensor parallelism alone: no pipeline stages, data or expert "
-      "parallelism, "
-      "or layouts";
-  CHECK(reason(config(4, network, R"(, "cluster": {"replicas": [{"tensor_parallel": 2, "pipeline_parallel": 2}]})")) ==
-        alone);
   CHECK(reason(config(4, network, replicas(2))) == "");
-  std::string migrates = config(4, network, replicas(2));
-  migrates.replace(migrates.find(R"("policies": {)"), 13, R"("policies": {"migration": {"policy": "llumnix"}, )");
-  CHECK(reason(migrates) == "running requests migrate over a link of their own, not over machine.network");
+  CHECK(reason(config(4, network, R"(, "cluster": {"replicas": [{"tensor_parallel": 2, "pipeline_parallel": 2}]})")) ==
+        "");
+  std::string experts = config(4, network, R"(, "cluster": {"replicas": [{"tensor_parallel": 1, "data_parallel": 4,
+    "lock_step": false}]})");
+  experts.replace(experts.find("llama-2-13b"), 11, "mixtral-8x7b");
+  CHECK(reason(experts) == "over machine.network ranks of data parallelism meet in lock step (lock_step)");
 
   const auto faults_of = [](const std::string& text) {
     sim::Faults faults;
@@ -268,6 +229,8 @@ TEST_CASE("what a network does not carry is said, and so are faults", "[unit]") 
         "my.json:/network_workload: expected a machine.network that it goes over\n");
   CHECK(faults_of(config(4, network, R"(, "cluster": {"transfer": {"bandwidth": "1 GB/s"}})")) ==
         "my.json:/cluster/transfer: expected none beside machine.network, over which KV goes\n");
+  CHECK(faults_of(config(4, network, R"(, "migration": {"bandwidth": "1 GB/s"})")) ==
+        "my.json:/migration/bandwidth: expected none beside machine.network, over which running requests migrate\n");
   CHECK(
       faults_of(config(4, network, R"(, "network_workload": {"jobs": [{"collective": "all_reduce", "bytes": "1 MB",
           "ranks": "0,1", "mode": "closed"}]})")) ==

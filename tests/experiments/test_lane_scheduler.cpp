@@ -30,7 +30,7 @@ struct Pipeline : BenchCluster {
     std::vector<StageLayers> divided;
     for (std::int32_t s = 0; s < stages; ++s) divided.push_back({s, s + 1});
     member.pipe = std::make_unique<StagePipe>(
-        layers, std::vector<std::vector<StageLayers>>{divided}, [](std::int64_t) { return 0; }, 1);
+        layers, std::vector<std::vector<StageLayers>>{divided}, [](std::int64_t, std::int32_t) { return 0; }, 1);
     if (lanes == 0) lanes = stages;
     if (one_scheduler) member.one_scheduler = lanes;
     for (std::int64_t lane = 0; lane < (one_scheduler ? 1 : lanes); ++lane) {

@@ -2,6 +2,8 @@
 // arrivals, ends of iterations, transfers, failures, looks of scalers and migrations meet all the time.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sim/base/random.hpp"
 #include "tests/experiments/leaps.hpp"
 
@@ -50,14 +52,30 @@ std::string workload(Draw& draw, int replicas) {
   return text + "}";
 }
 
-Case random_case(std::uint64_t seed) {
+/// A network for that many devices, and maybe what else goes over it.
+std::pair<std::string, std::string> fabric(Draw& draw, int devices) {
+  const std::string star = fmt::format(
+      R"(, "network": {{"topology": {{"policy": "star", "star": {{"hosts": {}, "bandwidth": "{}", "latency": "{}"}}}}}})",
+      devices + 2, draw.one_of({"2 GB/s", "20 GB/s"}), draw.one_of({"0 s", "5 us"}));
+  std::string beside;
+  if (draw.once_in(2))
+    beside = fmt::format(
+        R"(, "network_workload": {{"jobs": [{{"collective": "all_reduce", "bytes": "20 MB", "ranks": "0,{}",
+           "repeat": 1000000, "gap": "3 ms"}}], "events": [{{"at": "0.3 s", "link": "h0->switch", "share": {}}},
+           {{"at": "0.6 s", "link": "h0->switch", "share": 1}}]}})",
+        devices, draw.one_of({"0", "0.3"}));
+  return {star, beside};
+}
+
+/// `networked`: the devices are the hosts of a network.
+Case random_case(std::uint64_t seed, bool networked = false) {
   Draw draw(seed);
   const bool roles = draw.once_in(2);
   const int first = draw.number(1, 3), second = draw.number(1, 3);
   const int lanes = draw.once_in(5) ? 2 : 1;
   const bool experts = lanes > 1 && draw.once_in(2);  // without any, lanes are the stages of a pipeline
   const std::string kind = lanes == 1 ? ""
-                           : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", "false"})
+                           : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", networked ? "true" : "false"})
                                       : R"(, "pipeline_parallel": 2)";
   std::vector<std::string> batching{"orca",   "vllm_v0",  "vllm_v1", "sarathi", "static",
                                     "sglang", "priority", "sjf",     "urgency"};
@@ -93,13 +111,19 @@ Case random_case(std::uint64_t seed) {
                draw.one_of({"0.1 s", "1 s"}) + "\"}";
   if (draw.once_in(3)) more += R"(, "slo": {"ttft": "1 s", "tbt": "0.1 s"})";
   Case drawn;
+  std::string network;
+  if (networked) {
+    const auto [star, beside] = fabric(draw, first * lanes + second);
+    network = star;
+    more += beside;
+  }
   drawn.config = fmt::format(R"({{"kind": "experiment", "version": 1, "system": "serving",
-    "machine": {{"devices": [{{"part": "h100-sxm5-80gb", "count": {}}}]}}, "model": {{"config": "catalog:{}"}},
+    "machine": {{"devices": [{{"part": "h100-sxm5-80gb", "count": {}}}]{}}}, "model": {{"config": "catalog:{}"}},
     "workload": {}, "policies": {{{}}}, "cluster": {{{}}}, "replica": {{"max_context": 4096{}}}{}}})",
-                             first * lanes + second, experts ? "qwen3-30b-a3b" : "llama-2-7b",
+                             first * lanes + second, network, experts ? "qwen3-30b-a3b" : "llama-2-7b",
                              workload(draw, first + second), policies, cluster, blocks, more);
   drawn.run = fmt::format(R"(, "seed": {}, "tick": "{}")", seed, draw.one_of({"1 ps", "1 us", "1 ms", "1 ms"}));
-  if (draw.once_in(8)) drawn.run += R"(, "until": "3 s")";
+  if (!networked && draw.once_in(8)) drawn.run += R"(, "until": "3 s")";
   if (draw.once_in(8)) drawn.run += R"(, "until_requests": 9)";
   return drawn;
 }
@@ -109,6 +133,14 @@ Case random_case(std::uint64_t seed) {
 TEST_CASE("leaping gives what stepping gives, whatever meets at one instant", "[prop]") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Case drawn = random_case(seed);
+    CAPTURE(seed, drawn.config, drawn.run);
+    (void)same_with_leaps(drawn.config, drawn.run);
+  }
+}
+
+TEST_CASE("leaping gives what stepping gives where devices share a network, whatever their plan", "[prop]") {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Case drawn = random_case(seed, true);
     CAPTURE(seed, drawn.config, drawn.run);
     (void)same_with_leaps(drawn.config, drawn.run);
   }

@@ -65,7 +65,7 @@ struct Lanes {
     std::vector<std::vector<StageLayers>> stages{{{0, 1}, {1, 2}, {2, 3}}};
     if (modes) stages.push_back({{0, 3}});
     member.pipe = std::make_unique<StagePipe>(
-        model, stages, [](std::int64_t) { return 0; }, 1);
+        model, stages, [](std::int64_t, std::int32_t) { return 0; }, 1);
     member.one_scheduler = lanes;
     ReplicaParts& parts = member.lanes.emplace_back();
     parts.model = &model;
@@ -256,7 +256,7 @@ TEST_CASE("one scheduler: what its lanes have is summed, and the host is free ag
   Instants instants{engine};
   EvenLayers model;
   const StagePipe pipe(
-      model, {{{0, 3}}}, [](std::int64_t) { return 0; }, 1);
+      model, {{{0, 3}}}, [](std::int64_t, std::int32_t) { return 0; }, 1);
   LaneScheduler scheduler(engine, instants, pipe);
   CHECK(scheduler.host_until({100, 0}, 0, 1) == ExactTime{100, 0});
   CHECK(scheduler.host_until({100, 0}, 30, 1) == ExactTime{130, 0});

@@ -151,12 +151,6 @@ void divide_weights(KindLayout& layout) {
 std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind) const {
   if (const auto why = part(kind).device.alone_obstacle()) return why;
   if (const auto why = draft_obstacle(config, model.layers)) return why;
-  if (config.fabric &&
-      (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1 || !config.layouts.empty()))
-    return "over machine.network go collectives of tensor parallelism alone: no pipeline stages, data or expert "
-           "parallelism, or layouts";
-  if (config.fabric && config.policies.migration.name != "none")
-    return "running requests migrate over a link of their own, not over machine.network";
   const bool one_layout = config.layouts.empty();
   if (one_layout && kind.stages == 1) return std::nullopt;
   const char* only = one_layout ? "without pipeline stages" : "of one layout";
@@ -191,6 +185,8 @@ static std::optional<std::string> batching_obstacle(const ReplicaGroup& group, c
 std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   for (const LayoutParams& params : group.layouts)
     if (const auto why = obstacle(kind, params)) return why;
+  if (config.fabric && kind.data_parallel > 1 && !group.params.lock_step)
+    return "over machine.network ranks of data parallelism meet in lock step (lock_step)";
   if (const auto why = make_graph(group, kind)) return why;
   const auto partition = config.policies.partition.make();
   for (const LayoutParams& params : group.layouts) {
@@ -262,7 +258,7 @@ std::shared_ptr<const DecoderKernels> ServingSetup::State::make_kernels(const Re
 
 /// Weights, and what is left for the KV cache.
 void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& kind) {
-  const hw::Device device = on_network(kind, part(kind).device);
+  const hw::Device device = on_network(kind, 0, part(kind).device);
   for (const KindLayout& layout : kind.layouts) {
     kind.weight_bytes = std::max(kind.weight_bytes, layout.weight_bytes);
     kind.geometry.bytes_per_token = std::max(kind.geometry.bytes_per_token, layout.cache_per_token);
@@ -298,7 +294,7 @@ void ServingSetup::State::divide_memory(const ReplicaGroup& group, ReplicaKind& 
 
 /// What prices the iterations.
 void ServingSetup::State::make_models(ReplicaKind& kind) {
-  const hw::Device device = on_network(kind, part(kind).device);
+  const hw::Device device = on_network(kind, 0, part(kind).device);
   IterationStack& stack = kind.models;
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
@@ -310,8 +306,11 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
         std::move(exact), *memory, params->schedule, models::kv_bytes_per_token_layer(layout.transformer),
         layout.params.tensor_parallel));
   };
-  for (const KindLayout& layout : kind.layouts) {
-    modes.push_back(beside(std::make_unique<DeviceIterationModel>(layout.kernels, device), layout));
+  for (std::size_t i = 0; i < kind.layouts.size(); ++i) {
+    const KindLayout& layout = kind.layouts[i];
+    modes.push_back(beside(std::make_unique<DeviceIterationModel>(
+                               layout.kernels, on_network(kind, i, part(kind).device), between_lanes(kind)),
+                           layout));
     if (kind.layouts.size() > 1)
       switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
   }
@@ -319,7 +318,8 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
     modes.clear();
     for (const hw::Device& at_clock : clocks)
       modes.push_back(
-          beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, at_clock)),
+          beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, 0, at_clock),
+                                                        between_lanes(kind)),
                  kind.layouts.front()));
     kind.clocked = true;
   }
@@ -405,16 +405,16 @@ bool ServingSetup::State::check_memory(const ReplicaGroup& group, const ReplicaK
 }
 
 void ServingSetup::State::build() {
-  if (!enough_devices() || !measure_rings()) return;
+  if (!enough_devices() || !measure_network()) return;
   for (std::size_t g = 0; g < config.groups.size(); ++g) {
     const ReplicaGroup& group = config.groups[g];
-    const hw::RingPath ring = slowest_ring(g);
+    std::vector<LayoutPaths> slowest = slowest_paths(g);
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const std::unique_ptr<ReplicaKind>& kind) {
       return kind->device_group == group.params.device_group && kind->tensor_parallel == group.tensor_parallel &&
              kind->stages == group.stages() && kind->lanes == group.lanes() &&
              kind->one_scheduler == group.one_scheduler() &&
              kind->expert_parallel == group.params.expert_parallel.value_or(config.replica.expert_parallel) &&
-             kind->ring.bandwidth == ring.bandwidth && kind->ring.latency_s == ring.latency_s &&
+             std::ranges::equal(kind->paths, slowest, [](const auto& a, const auto& b) { return a.like(b); }) &&
              (!config.replica.kv_blocks ||
               kind->block_bytes == group.kvcache.make({kind->geometry.bytes_per_token, 0})->block_bytes());
     });
@@ -429,7 +429,7 @@ void ServingSetup::State::build() {
       kind->lanes = group.lanes();
       kind->data_parallel = group.params.data_parallel;
       kind->expert_parallel = group.params.expert_parallel.value_or(config.replica.expert_parallel);
-      kind->ring = ring;
+      kind->paths = std::move(slowest);
       if (!make_kind(group, *kind)) return;
     } else {
       kind = same->get();

@@ -79,18 +79,26 @@ void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const Run
   engine.run(until);
 }
 
+/// Activations of a token between two stages.
+std::int64_t token_bytes_of(const ServingConfig& config, const ReplicaKind& kind) {
+  return kind.transformer().config.hidden_size * hw::bytes_of(config.model.dtype);
+}
+
 /// The stages of one replica. Activations go from stage to stage as one message a device pair.
-std::unique_ptr<StagePipe> make_pipe(const ReplicaKind& kind, const ServingConfig& config, std::int64_t ps_per_tick) {
-  const hw::LinkParams& link = config.parts[static_cast<std::size_t>(kind.device_group)].device.link;
-  const std::int64_t token_bytes = kind.transformer().config.hidden_size * hw::bytes_of(config.model.dtype);
-  const std::int64_t ranks = kind.layouts.front().params.devices();
-  const auto send_ps = [&link, token_bytes, ranks](std::int64_t tokens) {
-    const hw::CollectiveCost cost =
-        hw::library_collective(link, hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
+std::unique_ptr<StagePipe> make_pipe(const ServingSetup::State& state, const ReplicaKind& kind,
+                                     std::int64_t ps_per_tick) {
+  std::vector<hw::LinkParams> links;
+  std::vector<std::vector<StageLayers>> modes;
+  for (const KindLayout& layout : kind.layouts) {
+    links.push_back(state.between_stages(kind, links.size()));
+    modes.push_back(layout.layers_of);
+  }
+  const auto send_ps = [links = std::move(links), token_bytes = token_bytes_of(state.config, kind),
+                        ranks = kind.layouts.front().params.devices()](std::int64_t tokens, std::int32_t mode) {
+    const hw::CollectiveCost cost = hw::library_collective(
+        links[static_cast<std::size_t>(mode)], hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return picoseconds(cost.time_s);
   };
-  std::vector<std::vector<StageLayers>> modes;
-  for (const KindLayout& layout : kind.layouts) modes.push_back(layout.layers_of);
   return std::make_unique<StagePipe>(kind.models.top(), std::move(modes), send_ps, ps_per_tick);
 }
 
@@ -113,8 +121,12 @@ sim::Node fabric_figures(const ServingSetup::State& state, LiveFabric& fabric, _
   node.set("waited_s", sim::Node::real(static_cast<double>(waited_ps) * 1e-12));
   for (const char* member : {"jobs", "flows", "links", "rerouted"})
     if (const sim::Node* part = all.find(member)) node.set(member, *part);
-  for (std::size_t i = 0; i < state.rings.size(); ++i)
-    if (state.rings[i].bandwidth > 0 && !state.meets_others[i]) node.set("links", sim::Node{});
+  for (std::size_t i = 0; i < state.paths.size(); ++i) {
+    const bool sends = std::ranges::any_of(state.paths[i], [](const LayoutPaths& own) {
+      return own.ring.bandwidth > 0 || own.hop.bandwidth > 0 || own.exchange.bandwidth > 0;
+    });
+    if (sends && !state.meets_others[i]) node.set("links", sim::Node{});
+  }
   return node;
 }
 
@@ -215,26 +227,33 @@ class RunMembers {
     member.weight_bytes = kind.weight_bytes;
     member.lock_step = state_.machine.groups[g].lock_step;
     member.kv_bytes_per_token = kind.cache_per_token;
-    if (kind.stages > 1) member.pipe = make_pipe(kind, config_, engine_.scale().ps_per_tick());
+    const bool flows = fabric_ != nullptr && state_.meets_others[number];
+    if (kind.stages > 1) {
+      member.pipe = make_pipe(state_, kind, engine_.scale().ps_per_tick());
+      if (flows)
+        member.pipe->wire(state_.stage_wires(kind, number, engine_, *fabric_), token_bytes_of(config_, kind));
+    }
+    // Lanes in lock step send together.
+    const std::shared_ptr<Wire> wire =
+        flows && kind.stages == 1 ? state_.wire(kind, number, engine_, *fabric_) : nullptr;
     member.one_scheduler = kind.one_scheduler ? kind.lanes : 0;
     const std::int64_t apart = kind.one_scheduler ? 1 : kind.lanes;
     for (std::int64_t lane = 0; lane < apart; ++lane)  // lanes of a pipeline have one host beside their devices
       member.lanes.push_back(
-          lane_of(group, kind, number, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
+          lane_of(group, kind, number, wire, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
     return member;
   }
 
   /// `tier`: what it shares with the lanes before it; null: one of its own, where there are any.
-  ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number, policies::KvTier* tier) {
+  ReplicaParts lane_of(const ReplicaGroup& group, const ReplicaKind& kind, std::size_t number,
+                       const std::shared_ptr<Wire>& wire, policies::KvTier* tier) {
     ReplicaParts parts;
     parts.model = &kind.models.top();
     if (kind.stages == 1)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();
     parts.host = &host_;
-    if (fabric_ != nullptr && state_.meets_others[number] && kind.ring.bandwidth > 0)
-      parts.wire = std::make_shared<Wire>(engine_, WireParts{fabric_, hosts_of(config_, number), ring_label(number),
-                                                             kind.ring.bandwidth, picoseconds(kind.ring.latency_s)});
+    parts.wire = wire;
     std::unique_ptr<policies::Batching> batching = group.batching.make();
     if (kind.clocked) batching = with_clocks(std::move(batching), clock_choice(kind));
     parts.batching = std::move(batching);

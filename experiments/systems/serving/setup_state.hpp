@@ -11,12 +11,36 @@
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
 #include "experiments/systems/serving/system.hpp"
-#include "hw/network/ring_path.hpp"
+#include "hw/network/transfer_path.hpp"
 
 namespace orrery::experiments {
 
-/// By which the routes of a replica's messages are chosen.
-std::uint64_t ring_label(std::size_t replica);
+/// What a replica's devices send each other over machine.network in one of its layouts.
+struct LayoutTransfers {
+  std::vector<hw::Transfer> rings;  ///< a stage: of tensor parallelism, in all lanes at once
+  std::vector<hw::Transfer> hops;   ///< a stage but the last: to the next one
+  hw::Transfer exchange;            ///< of all lanes, where these meet in the experts
+  std::int64_t each = 1;            ///< messages of a rank in the exchange
+
+  /// visit(transfer, where LayoutPaths has its path) for all of them.
+  template <class Visit>
+  void each_transfer(Visit visit) const;
+};
+
+/// What the slowest of each gets where nobody else sends; bandwidth 0: there are none.
+struct LayoutPaths {
+  hw::TransferPath ring, hop, exchange;
+  std::int64_t each = 1;
+  /// Whether both take as long for all.
+  bool like(const LayoutPaths& other) const;
+};
+
+template <class Visit>
+void LayoutTransfers::each_transfer(Visit visit) const {
+  for (const hw::Transfer& ring : rings) visit(ring, &LayoutPaths::ring);
+  for (const hw::Transfer& hop : hops) visit(hop, &LayoutPaths::hop);
+  visit(exchange, &LayoutPaths::exchange);
+}
 
 /// A layout of a kind of replica: its mode.
 struct KindLayout {
@@ -34,7 +58,7 @@ struct ReplicaKind {
   std::int64_t device_group = 0, tensor_parallel = 1, stages = 1, lanes = 1;
   bool one_scheduler = false;  ///< of its lanes
   std::int64_t data_parallel = 1, expert_parallel = 1;
-  hw::RingPath ring;  ///< of machine.network, bandwidth 0 without: the slowest of its replicas
+  std::vector<LayoutPaths> paths;  ///< of machine.network, a layout: the slowest of its replicas; none without
   std::vector<KindLayout> layouts;
   std::shared_ptr<const BuiltGraph> graph;  ///< rewritten by the passes, where iterations are priced by one
   policies::ReplicaLimits limits;
@@ -60,17 +84,30 @@ struct ServingSetup::State {
   MachineFacts machine;
   std::vector<std::unique_ptr<ReplicaKind>> kinds;
   std::vector<ReplicaKind*> kind_of;  ///< a group of replicas
-  std::vector<hw::RingPath> rings;    ///< of machine.network, a replica
-  std::vector<bool> meets_others;     ///< a replica: somebody else may send over links of its ring
+  /// Over machine.network, by replica and layout: what is sent, and what that gets.
+  std::vector<std::vector<LayoutTransfers>> transfers;
+  std::vector<std::vector<LayoutPaths>> paths;
+  std::vector<bool> meets_others;  ///< a replica: what it sends may meet other messages
 
   void build();
   bool enough_devices();
   /// Finds what the machine's network has for each replica; says where it has no way.
-  bool measure_rings();
-  /// Of the replicas of a group the slowest.
-  hw::RingPath slowest_ring(std::size_t group) const;
-  /// A device of the kind, or that device at a clock, with the links that the network has for it.
-  hw::Device on_network(const ReplicaKind& kind, hw::Device device) const;
+  bool measure_network();
+  bool list_transfers();
+  /// Of the replicas of a group the slowest, a layout.
+  std::vector<LayoutPaths> slowest_paths(std::size_t group) const;
+  /// A device of the kind, or that device at a clock, with the link that the network has for tensor parallelism.
+  hw::Device on_network(const ReplicaKind& kind, std::size_t layout, hw::Device device) const;
+  /// The link that the network has for what all lanes exchange; none: the device's.
+  std::optional<hw::LinkParams> between_lanes(const ReplicaKind& kind) const;
+  /// The link from a stage's device to the next stage's.
+  hw::LinkParams between_stages(const ReplicaKind& kind, std::size_t layout) const;
+  /// What replica `number` sends over the network as flows; null: nothing.
+  std::shared_ptr<Wire> wire(const ReplicaKind& kind, std::size_t number, sim::Engine& engine,
+                             hw::MessageCarrier& network) const;
+  /// The same of the stages of each of its layouts.
+  std::vector<std::vector<StageWires>> stage_wires(const ReplicaKind& kind, std::size_t number, sim::Engine& engine,
+                                                   hw::MessageCarrier& network) const;
   const DevicePart& part(const ReplicaKind& kind) const {
     return config.parts[static_cast<std::size_t>(kind.device_group)];
   }

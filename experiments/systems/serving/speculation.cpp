@@ -80,7 +80,7 @@ IterationPrice SpeculativeIteration::price(const BatchShape& shape) {
   price.time_ps += cost.time_ps;
   price.energy_pj += cost.compute_pj + cost.memory_pj + cost.network_pj;
   price.launches += cost.launches;
-  price.wire_bytes += cost.wire_bytes;
+  price.sent.add(cost, 1);
   price.draft_passes = shape.drafting.steps + (shape.drafting.prompts.sequences > 0 ? 1 : 0);
   price.draft_layers = price.draft_passes * layers_;
   price.horizon = 1;

@@ -29,6 +29,7 @@ void Cluster::add(MemberParts parts) {
 }
 
 void Cluster::start(const ClusterParams& params, KvWires wires) {
+  if (migrator_ && wires.network != nullptr) migrator_->use(wires);
   if (std::any_of(fleet_.begin(), fleet_.end(), [](const Member& m) { return m.role == Role::prefill; }))
     hand_overs_ =
         std::make_unique<HandOvers>(engine_, *this, fleet_, params.transfer, totals_.transfers, std::move(wires));

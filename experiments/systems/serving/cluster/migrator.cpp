@@ -22,7 +22,7 @@ void Migrator::rest() {
   // Copies of what has ended are for nobody: time is not to go on for them.
   for (Move& move : moves_) {
     if (move.stage == Stage::free) continue;
-    engine_.cancel(move.arrival);
+    cancel(move);
     abort(move, MigrationAbort::ended);
   }
 }
@@ -30,7 +30,9 @@ void Migrator::rest() {
 void Migrator::on_event(std::uint64_t payload) {
   if (payload == kLook) {
     look();
-  } else if (Move& move = moves_[payload]; move.stage == Stage::copying) {
+  } else if (Move& move = moves_[payload]; transfers_ != nullptr && !move.flow) {  // the handshake is over
+    move.flow = transfers_->start(move.from, move.to, move.sending, *this, payload);
+  } else if (move.stage == Stage::copying) {
     copied(move);
   } else if (move.stage == Stage::down) {
     commit(move);
@@ -61,9 +63,27 @@ std::int64_t Migrator::block_bytes(std::size_t i) {
   return fleet_[i].kv_bytes_per_token * replica(i).kv().growth_tokens();
 }
 
-sim::Time Migrator::after(std::int64_t bytes) const {
-  const double seconds = static_cast<double>(bytes) / params_.bandwidth + params_.handshake_s;
-  return engine_.now() + engine_.scale().duration(seconds);
+void Migrator::use(KvWires wires) {
+  transfers_ = std::make_unique<KvTransfers>(engine_, TransferParams{}, fleet_.size(), std::move(wires));
+}
+
+/// Copies so many bytes of a move; on_event() follows.
+void Migrator::send(std::size_t number, std::int64_t bytes) {
+  Move& move = moves_[number];
+  move.bytes += bytes;
+  move.sending = bytes;
+  move.flow.reset();
+  const double alone_s = transfers_ != nullptr ? 0 : static_cast<double>(bytes) / params_.bandwidth;
+  move.arrival =
+      engine_.schedule_at(engine_.now() + engine_.scale().duration(alone_s + params_.handshake_s), *this, number);
+}
+
+void Migrator::cancel(Move& move) {
+  if (move.flow) {
+    transfers_->cancel(*move.flow);
+  } else {
+    engine_.cancel(move.arrival);
+  }
 }
 
 void Migrator::begin(std::size_t from, std::size_t to) {
@@ -85,9 +105,7 @@ void Migrator::begin(std::size_t from, std::size_t to) {
   move.held = *held;
   ++under_way_;
   moves_.push_back(move);
-  const std::int64_t bytes = move.sent_blocks * block_bytes(from);
-  moves_.back().bytes = bytes;
-  moves_.back().arrival = engine_.schedule_at(after(bytes), *this, moves_.size() - 1);
+  send(moves_.size() - 1, move.sent_blocks * block_bytes(from));
 }
 
 std::optional<MigrationAbort> Migrator::obstacle(const Move& move) {
@@ -125,11 +143,9 @@ void Migrator::leave(Move& move) {
   cluster_.withdraw(request);
   cluster_.tell(request, RequestPhase::moving);
   const std::int64_t blocks = source.kv().blocks_for(request.ready_tokens) - move.sent_blocks;
-  const std::int64_t bytes = std::max<std::int64_t>(0, blocks) * block_bytes(move.from);
-  move.bytes += bytes;
   move.stage = Stage::down;
   move.since = engine_.now();
-  engine_.schedule_at(after(bytes), *this, static_cast<std::uint64_t>(&move - moves_.data()));
+  send(static_cast<std::size_t>(&move - moves_.data()), std::max<std::int64_t>(0, blocks) * block_bytes(move.from));
 }
 
 void Migrator::commit(Move& move) {

@@ -6,9 +6,10 @@
 // else gets what was set aside. Downtime is stage 1: bytes over the link, and a handshake. A migration is aborted at
 // its start if requests wait at the destination or it lacks blocks, and at the end of stage 0 if the request has ended
 // or was preempted, or if one of the two replicas has failed or closed. Rounds are checked every `interval` while
-// requests are there, and only when none is under way. A replica that drains counts as full without end. Left out:
-// contention of several migrations for one link, slower iterations while copying (1 to 3 % in the source). Source:
-// Llumnix (OSDI 2024, sections 4.2 and 6.2) and its artefact.
+// requests are there, and only when none is under way. A replica that drains counts as full without end. Where the
+// machine names a network copies go over that, as KV caches that are handed over do (KvTransfers), after the handshake.
+// Left out: contention of several migrations for one link without such a network, slower iterations while copying (1 to
+// 3 % in the source). Source: Llumnix (OSDI 2024, sections 4.2 and 6.2) and its artefact.
 #pragma once
 
 #include <array>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/cluster/fleet.hpp"
+#include "experiments/systems/serving/cluster/transfer.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "policies/migration/migration.hpp"
 #include "sim/base/enum_names.hpp"
@@ -48,6 +50,9 @@ class Migrator final : public sim::EventHandler {
            const MigrationParams& params)
       : engine_(engine), cluster_(cluster), fleet_(fleet), policy_(std::move(policy)), params_(params) {}
 
+  /// Copies go over the machine's network from now on, which must outlive it.
+  void use(KvWires wires);
+
   /// A request came: looks begin, if they have stopped.
   void poke();
   /// No request is left: looks stop, and copies of what has ended.
@@ -70,7 +75,9 @@ class Migrator final : public sim::EventHandler {
     std::int64_t id = 0, preemptions = 0, sent_blocks = 0, bytes = 0;
     policies::SeqId seq, held;
     sim::Time since;
-    sim::EventId arrival;  ///< of the copy under way
+    sim::EventId arrival;             ///< of the copy under way, or of the handshake before it, …
+    std::optional<sim::FlowId> flow;  ///< … once it goes over the machine's network
+    std::int64_t sending = 0;         ///< bytes of it
   };
   void look();
   void begin(std::size_t from, std::size_t to);
@@ -82,13 +89,15 @@ class Migrator final : public sim::EventHandler {
   void count(MigrationAbort reason) { ++totals_.aborted[static_cast<std::size_t>(reason)]; }
   Replica& replica(std::size_t i) { return *fleet_[i].lanes.front(); }
   std::int64_t block_bytes(std::size_t i);
-  sim::Time after(std::int64_t bytes) const;
+  void send(std::size_t number, std::int64_t bytes);
+  void cancel(Move& move);
 
   sim::Engine& engine_;
   Cluster& cluster_;
   Fleet& fleet_;
   std::unique_ptr<policies::Migration> policy_;
   MigrationParams params_;
+  std::unique_ptr<KvTransfers> transfers_;  ///< null: a link of their own
   std::vector<Move> moves_;
   std::int64_t under_way_ = 0;
   std::optional<sim::EventId> looking_;

@@ -31,6 +31,10 @@ std::optional<FabricConfig> read_fabric(const sim::Node& root, ServingConfig& co
       transfer.bandwidth != own.bandwidth || transfer.latency_s != own.latency_s || transfer.fixed_s != own.fixed_s)
     faults.add(place_of(section(root, "cluster"), "transfer"),
                "expected none beside machine.network, over which KV goes");
+  const MigrationParams& migration = config.migration;
+  if (migration.bandwidth != MigrationParams{}.bandwidth)
+    faults.add(place_of(section(root, "migration"), "bandwidth"),
+               "expected none beside machine.network, over which running requests migrate");
   std::int64_t devices = 0;
   for (const DeviceGroup& group : config.machine.devices) devices += group.count;
   if (fabric.topology->hosts < devices)

@@ -9,6 +9,7 @@ class ModelKernels final : public DecoderKernels {
   const std::vector<std::int32_t>& kind_of() const override { return t_.kind_of; }
   bool by_mix(std::size_t kind) const override { return t_.kinds[kind].experts; }
   std::int64_t ranks() const override { return t_.ranks(); }
+  std::int64_t tensor_parallel() const override { return t_.tp; }
   void dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const override {
     models::lower_dense(t_, kind, mix, out);
   }

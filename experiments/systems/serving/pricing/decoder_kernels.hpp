@@ -23,6 +23,8 @@ class DecoderKernels {
   virtual bool by_mix(std::size_t kind) const = 0;
   /// Ranks that do the same at once.
   virtual std::int64_t ranks() const = 0;
+  /// Those of them that share every layer; the others are other lanes.
+  virtual std::int64_t tensor_parallel() const { return ranks(); }
 
   /// Of one layer, everything but attention over the cache.
   virtual void dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const = 0;

@@ -21,8 +21,9 @@ hw::LibraryCall library_call(models::Collective kind) {
   throw std::logic_error("a collective that no library has");
 }
 
-DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device)
-    : kernels_(std::move(kernels)), device_(std::move(device)) {
+DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
+                                           std::optional<hw::LinkParams> between_lanes)
+    : kernels_(std::move(kernels)), device_(std::move(device)), between_lanes_(std::move(between_lanes)) {
   const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
   const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;
   dense_.resize(kinds);
@@ -38,8 +39,11 @@ void DeviceIterationModel::price(Lower lower, Each each) {
   lower(launches_);
   const std::int64_t ranks = kernels_->ranks();
   for (const hw::Kernel& kernel : launches_.kernels) each(kernel_cost(device_, kernel, ranks));
-  for (const models::Communication& c : launches_.communications)
-    each(collective_cost(device_, library_call(c.kind), c.ranks, c.bytes, c.op, ranks));
+  for (const models::Communication& c : launches_.communications) {
+    const bool lanes = c.ranks > kernels_->tensor_parallel();
+    const hw::LinkParams* const link = lanes && between_lanes_ ? &*between_lanes_ : nullptr;
+    each(collective_cost(device_, {c.ranks, lanes, link}, library_call(c.kind), c.bytes, c.op, ranks));
+  }
 }
 
 template <class Lower>

@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "experiments/systems/serving/pricing/decoder_kernels.hpp"
@@ -29,7 +30,9 @@ hw::LibraryCall library_call(models::Collective kind);
 
 class DeviceIterationModel final : public IterationModel {
  public:
-  DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device);
+  /// `between_lanes`: the link of collectives among more ranks than those of tensor parallelism; none: the device's.
+  DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
+                       std::optional<hw::LinkParams> between_lanes = std::nullopt);
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
@@ -77,6 +80,7 @@ class DeviceIterationModel final : public IterationModel {
 
   std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;
+  std::optional<hw::LinkParams> between_lanes_;
   models::Launches launches_;
   std::deque<IterationCost> entries_;
   std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone

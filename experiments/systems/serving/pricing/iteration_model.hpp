@@ -54,10 +54,27 @@ struct BatchShape {
   friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
+/// Bytes that a rank sends round the ring of tensor parallelism, and to ranks of other lanes.
+struct SentBytes {
+  std::int64_t ring = 0, exchange = 0;
+  /// Adds what a cost sends so many times.
+  template <class Cost>
+  void add(const Cost& cost, std::int64_t times) {
+    ring += cost.wire_bytes * times;
+    exchange += cost.exchange_bytes * times;
+  }
+  void add(const SentBytes& other) {
+    ring += other.ring;
+    exchange += other.exchange;
+  }
+  bool any() const { return ring > 0 || exchange > 0; }
+  friend bool operator==(const SentBytes&, const SentBytes&) = default;
+};
+
 /// What launches of one class cost.
 struct KernelCost {
   hw::OpClass op{};
-  std::int64_t time_ps = 0, flops = 0, dram_bytes = 0, launches = 0, wire_bytes = 0, beside_ps = 0;
+  std::int64_t time_ps = 0, flops = 0, dram_bytes = 0, launches = 0, wire_bytes = 0, exchange_bytes = 0, beside_ps = 0;
   std::int64_t compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::int64_t energy_pj() const { return compute_pj + memory_pj + network_pj; }
 };
@@ -69,14 +86,15 @@ struct CostSums {
   S flops = 0;
   S dram_bytes = 0;  ///< over all devices of the replica, without memory beside them
   S launches = 0;    ///< kernels and collectives that one device is given
-  S wire_bytes = 0;  ///< that one device sends to its like
+  S wire_bytes = 0;      ///< that one device sends round the ring of its tensor-parallel ranks
+  S exchange_bytes = 0;  ///< … and to ranks of other lanes
   S beside_ps = 0;   ///< of time_ps: what memory beside the device does
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
   S energy_pj() const { return compute_pj + memory_pj + network_pj; }
 
-  static constexpr std::size_t kFigures = 9 + 2 * hw::kOpClasses;
+  static constexpr std::size_t kFigures = 10 + 2 * hw::kOpClasses;
   /// each(figure) for all of them, always in the same order.
   template <class Each>
   void each(Each each) {
@@ -94,6 +112,7 @@ struct CostSums {
     dram_bytes += other.dram_bytes;
     launches += other.launches;
     wire_bytes += other.wire_bytes;
+    exchange_bytes += other.exchange_bytes;
     beside_ps += other.beside_ps;
     compute_pj += other.compute_pj;
     memory_pj += other.memory_pj;
@@ -123,7 +142,7 @@ struct CostSums {
   template <class Self, class Each>
   static void walk(Self& self, Each& each) {
     for (auto figure :
-         {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches, &CostSums::wire_bytes,
+         {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches, &CostSums::wire_bytes, &CostSums::exchange_bytes,
           &CostSums::beside_ps, &CostSums::compute_pj, &CostSums::memory_pj, &CostSums::network_pj})
       each(self.*figure);
     for (auto& figure : self.class_ps) each(figure);
@@ -137,6 +156,7 @@ struct CostSums {
     dram_bytes += static_cast<S>(other.dram_bytes) * times;
     launches += static_cast<S>(other.launches) * times;
     wire_bytes += static_cast<S>(other.wire_bytes) * times;
+    exchange_bytes += static_cast<S>(other.exchange_bytes) * times;
     beside_ps += static_cast<S>(other.beside_ps) * times;
     compute_pj += static_cast<S>(other.compute_pj) * times;
     memory_pj += static_cast<S>(other.memory_pj) * times;
@@ -193,7 +213,7 @@ struct IterationPrice {
   std::int64_t energy_pj = 0, step_energy_pj = 0;
   std::int64_t horizon = 1;
   std::int64_t launches = 0;                        ///< as in CostSums, the same for all of them,
-  std::int64_t wire_bytes = 0;                      ///< … likewise
+  SentBytes sent;                                   ///< likewise
   std::int64_t draft_passes = 0, draft_layers = 0;  ///< of models that draft: passes, and layers in all of these
   HostShare host;                                   ///< once a host has lengthened it
 };

@@ -38,13 +38,16 @@ KernelCost kernel_cost(const hw::Device& device, const hw::Kernel& kernel, std::
           .memory_pj = kernel_pj(cost.memory_energy_j) * ranks};
 }
 
-KernelCost collective_cost(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
-                           hw::OpClass op, std::int64_t devices) {
-  const hw::CollectiveCost cost = hw::library_collective(device.link, call, ranks, bytes);
+KernelCost collective_cost(const hw::Device& device, const CollectiveAmong& among, hw::LibraryCall call,
+                           std::int64_t bytes, hw::OpClass op, std::int64_t devices) {
+  const hw::LinkParams& link = among.link != nullptr ? *among.link : device.link;
+  const hw::CollectiveCost cost = hw::library_collective(link, call, among.ranks, bytes);
+  const auto sent = static_cast<std::int64_t>(std::ceil(cost.link_bytes));
   return {.op = op,
           .time_ps = kernel_ps(cost.time_s),
           .launches = 1,
-          .wire_bytes = static_cast<std::int64_t>(std::ceil(cost.link_bytes)),
+          .wire_bytes = among.lanes ? 0 : sent,
+          .exchange_bytes = among.lanes ? sent : 0,
           .compute_pj = kernel_pj(device.power.active_w * cost.time_s) * devices,
           .network_pj = kernel_pj(cost.link_energy_j) * devices};
 }

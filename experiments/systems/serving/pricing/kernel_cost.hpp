@@ -17,10 +17,16 @@ std::int64_t kernel_pj(double joules);
 /// MFU counts: products and attention, not passes over memory.
 KernelCost kernel_cost(const hw::Device& device, const hw::Kernel& kernel, std::int64_t ranks);
 
-/// Of a library's collective among `ranks` of the replica's `devices`, which all take part in one. Bytes of an
-/// all-gather are what it leaves on every rank. The kernel that moves the data keeps the device awake as any other
-/// does.
-KernelCost collective_cost(const hw::Device& device, hw::LibraryCall call, std::int64_t ranks, std::int64_t bytes,
-                           hw::OpClass op, std::int64_t devices);
+/// Who takes part in a collective.
+struct CollectiveAmong {
+  std::int64_t ranks = 1;
+  bool lanes = false;                    ///< those of all lanes, not of tensor parallelism alone
+  const hw::LinkParams* link = nullptr;  ///< that they have; null: the device's
+};
+
+/// Of a library's collective among some of the replica's `devices`, which all take part in one. Bytes of an all-gather
+/// are what it leaves on every rank. The kernel that moves the data keeps the device awake as any other does.
+KernelCost collective_cost(const hw::Device& device, const CollectiveAmong& among, hw::LibraryCall call,
+                           std::int64_t bytes, hw::OpClass op, std::int64_t devices);
 
 }  // namespace orrery::experiments

@@ -18,6 +18,7 @@ class LaneShare final : public IterationModel {
     part.class_ps = whole_.class_ps;
     part.launches = whole_.launches;
     part.wire_bytes = whole_.wire_bytes;
+    part.exchange_bytes = whole_.exchange_bytes;
     part.beside_ps = whole_.beside_ps;
     out.add(part);
   }

@@ -30,7 +30,7 @@ IterationCost slope_between(const IterationCost& a, const IterationCost& b, std:
   out.time_ps /= by;
   out.flops /= by;
   out.dram_bytes /= by;
-  out.launches = out.wire_bytes = 0;  // a launch more at the end of a cell is none within it
+  out.launches = out.wire_bytes = out.exchange_bytes = 0;  // a launch more at the end of a cell is none within it
   out.beside_ps /= by;
   out.compute_pj /= by;
   out.memory_pj /= by;
@@ -132,7 +132,7 @@ void TabulatedIteration::make(std::int32_t mode, std::int64_t sequences, Row& ro
   row.time_ps = rest.time_ps;
   row.energy_pj = rest.energy_pj();
   row.launches = rest.launches;
-  row.wire_bytes = rest.wire_bytes;
+  row.sent.add(rest, 1);
   row.made = true;
 }
 
@@ -163,7 +163,7 @@ TabulatedIteration::Cell& TabulatedIteration::make(std::int32_t mode, const Deco
   cell.energy_pj = base.energy_pj();
   cell.slope_pj = slope.energy_pj();
   cell.launches = base.launches;
-  cell.wire_bytes = base.wire_bytes;
+  cell.sent.add(base, 1);
   return cells_.emplace_back(cell);
 }
 
@@ -199,12 +199,13 @@ const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& sha
   mixed_.parts.clear();
   mixed_.attention = nullptr;
   if (exact_.additive() && shape.segments.size() == 1) mixed_.attention = find(shape.mode, shape.segments.front()).cell;
-  mixed_.time_ps = mixed_.energy_pj = mixed_.launches = mixed_.wire_bytes = 0;
+  mixed_.time_ps = mixed_.energy_pj = mixed_.launches = 0;
+  mixed_.sent = {};
   const auto add = [&](const auto& cost, std::int64_t times) {
     mixed_.time_ps += cost.time_ps * times;
     mixed_.energy_pj += cost.energy_pj() * times;
     mixed_.launches += cost.launches * times;
-    mixed_.wire_bytes += cost.wire_bytes * times;
+    mixed_.sent.add(cost, times);
   };
   if (mixed_.attention == nullptr) {
     exact_.parts(shape, mixed_.parts);
@@ -217,7 +218,7 @@ const TabulatedIteration::Mixed& TabulatedIteration::mixed(const BatchShape& sha
     mixed_.time_ps = cell.time_ps + mixed_.past_knot * cell.slope_ps;
     mixed_.energy_pj = cell.energy_pj + mixed_.past_knot * cell.slope_pj;
     mixed_.launches = cell.launches;
-    mixed_.wire_bytes = cell.wire_bytes;
+    mixed_.sent = cell.sent;
   }
   for (const CostParts::Use& use : mixed_.parts.uses) add(exact_.entry(use.entry), use.times);
   for (const CostParts::Launched& launched : mixed_.parts.launched) add(launched.cost, launched.times);
@@ -255,17 +256,19 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
     return {.time_ps = whole.time_ps,
             .energy_pj = whole.energy_pj,
             .launches = whole.launches,
-            .wire_bytes = whole.wire_bytes};
+            .sent = whole.sent};
   }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;
+  SentBytes sent = row->sent;
+  sent.add(cell->sent);
   return {.time_ps = row->time_ps + cell->time_ps + past * cell->slope_ps,
           .step_ps = decode.sequences * cell->slope_ps,
           .energy_pj = row->energy_pj + cell->energy_pj + past * cell->slope_pj,
           .step_energy_pj = decode.sequences * cell->slope_pj,
           .horizon = (cell->next - decode.context_tokens + decode.sequences - 1) / decode.sequences,
           .launches = row->launches + cell->launches,
-          .wire_bytes = row->wire_bytes + cell->wire_bytes};
+          .sent = sent};
 }
 
 std::unique_ptr<CostLedger> TabulatedIteration::ledger() {

@@ -43,13 +43,15 @@ class TabulatedIteration final : public IterationModel {
     /// In figures_: at the knot, and a token of context.
     std::size_t base = 0, slope = 0, end = 0;
     std::int64_t time_ps = 0, slope_ps = 0, energy_pj = 0, slope_pj = 0;
-    std::int64_t launches = 0, wire_bytes = 0;  ///< all over the cell
+    std::int64_t launches = 0;  ///< all over the cell, …
+    SentBytes sent;             ///< … likewise
   };
   /// So many decodes: what they cost whatever their contexts (nothing unless attention adds to it), and by knot.
   struct Row {
     std::size_t index = 0;  ///< in rests_
     bool made = false;
-    std::int64_t time_ps = 0, energy_pj = 0, launches = 0, wire_bytes = 0;  ///< of the rest
+    std::int64_t time_ps = 0, energy_pj = 0, launches = 0;  ///< of the rest, …
+    SentBytes sent;                                         ///< … likewise
     std::vector<Cell*> cells;
   };
   /// The entry of a batch of decodes alone; nulls for others.
@@ -75,7 +77,8 @@ class TabulatedIteration final : public IterationModel {
     CostParts parts;
     const Cell* attention = nullptr;
     std::int64_t past_knot = 0;  ///< of the attention's entry, tokens of context
-    std::int64_t time_ps = 0, energy_pj = 0, launches = 0, wire_bytes = 0;
+    std::int64_t time_ps = 0, energy_pj = 0, launches = 0;
+    SentBytes sent;
   };
   /// Remembered for the next question, which is mostly the same.
   const Mixed& mixed(const BatchShape& shape);

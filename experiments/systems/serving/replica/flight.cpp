@@ -36,24 +36,31 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   on_.books.kv_used(kv_.used_bytes());
   under_way_ = true;
   ahead_ = 0;
-  leap_.open = wire_ != nullptr && leap_.price.wire_bytes > 0;
+  if (pipe_ != nullptr && pipe_->wired() != nullptr) {
+    leap_.open = true;
+    return pipe_->wired()->enter(pipe_->last_ready(), pipe_->last_mode(), pipe_->last_work(), *this);
+  }
+  leap_.open = wire_ != nullptr && leap_.price.sent.any();
   if (leap_.open) return await_wire();
   instants_.ends_at(who_, leap_.time_of(leap_.planned));
 }
 
 /// What the iteration takes beside its transfers comes first, then they do, however long they take.
 void Flight::await_wire() {
-  const std::int64_t alone = wire_->alone_ps(leap_.price.wire_bytes);
+  const std::int64_t alone = wire_->alone_ps(leap_.price.sent);
   const std::int64_t before = std::max<std::int64_t>(0, leap_.price.time_ps + leap_.extra_ps - alone);
-  const ExactTime from = leap_.start.plus(before, leap_.ps_per_tick);
-  rounded_ps_ = from.ps > 0 ? leap_.ps_per_tick - from.ps : 0;
-  wire_->send(from.tick(), leap_.price.wire_bytes, *this);
+  wire_->send(leap_.start.plus(before, leap_.ps_per_tick), leap_.price.sent, *this);
 }
 
-void Flight::sent() {
-  // It was sent at a tick, up to so much later than it was ready: it ends within the tick that leads up to now.
-  const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick) - rounded_ps_;
-  on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
+void Flight::sent(ExactTime end) {
+  const std::int64_t elapsed = end.minus(leap_.start, leap_.ps_per_tick);
+  if (pipe_ == nullptr) {
+    on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
+  } else {
+    on_.books.waited(pipe_->last_waited_ps());
+    leap_.work_ps = pipe_->last_mean_ps();
+    if (on_.books.watched()) on_.books.keep_stages(pipe_->last_times());
+  }
   leap_.price.time_ps = std::max<std::int64_t>(1, elapsed - leap_.extra_ps);
   leap_.open = false;
   instants_.ends_at(who_, leap_.time_of(1));
@@ -193,10 +200,10 @@ std::int64_t Flight::cut() {
   sync();
   if (leap_.open) {  // it has lasted for so long, and would go on
     const std::int64_t elapsed = instants_.now().minus(leap_.start, leap_.ps_per_tick);
-    on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
+    if (pipe_ == nullptr) on_.books.waited(elapsed - leap_.price.time_ps - leap_.extra_ps);
     leap_.price.time_ps = std::max(leap_.price.time_ps, elapsed + 1 - leap_.extra_ps);
     leap_.open = false;
-    wire_->forget();
+    if (wire_ != nullptr) wire_->forget();
   }
   book_part();
   instants_.cancel(who_);

@@ -56,8 +56,8 @@ class Flight : private Wire::Listener {
 
  private:
   bool steady_takes_part() const { return leap_.decodes && on_.steady.count() > 0; }
-  /// The collectives of its one iteration are through.
-  void sent() override;
+  /// The collectives of its one iteration are through, or it has left the last stage of a pipeline.
+  void sent(ExactTime end) override;
   void await_wire();
   void end_with(std::int64_t iterations);
   void complete(std::int64_t upto);
@@ -76,7 +76,6 @@ class Flight : private Wire::Listener {
   Wire* wire_;
   Leap leap_;
   bool under_way_ = false;
-  std::int64_t rounded_ps_ = 0;  // that what goes over the wire was sent later than it was ready
   std::int64_t ahead_ = 0;       // what cut() returned last
 };
 

@@ -21,10 +21,13 @@ void LockStep::take_turn() {
   const ExactTime start = instants_.now();
   planned_.clear();
   std::int64_t step_ps = 1;
+  SentBytes sent;
   for (Replica* lane : lanes_) {
     if (!lane->plan(start)) continue;
     planned_.push_back(lane);
     step_ps = std::max(step_ps, lane->planned_ps());
+    sent.ring = std::max(sent.ring, lane->planned_sent().ring);
+    sent.exchange = std::max(sent.exchange, lane->planned_sent().exchange);
   }
   if (planned_.empty()) {
     // Whoever was sent while the lanes rejected others came too late for a lane that had looked already.
@@ -33,7 +36,7 @@ void LockStep::take_turn() {
   }
   for (Replica* lane : planned_) {
     work_ps_ += lane->planned_ps();
-    lane->go(step_ps);
+    lane->go(step_ps, sent);
   }
   occupied_ps_ += step_ps;
 }

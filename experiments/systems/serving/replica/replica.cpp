@@ -104,8 +104,9 @@ bool Replica::plan(ExactTime start) {
   return settle_on_iteration();
 }
 
-void Replica::go(std::int64_t time_ps) {
+void Replica::go(std::int64_t time_ps, const SentBytes& sent) {
   planned_.time_ps = time_ps;
+  planned_.sent = sent;
   planned_.step_ps = 0;
   planned_.horizon = 1;
   time_.stall_ps = 0;
@@ -231,7 +232,7 @@ void Replica::apply() {
 }
 
 std::int64_t Replica::iterations_ahead(const IterationPrice& price) const {
-  if (!parts_.leap || (parts_.wire != nullptr && price.wire_bytes > 0) || sequences_.arriving() || time_.stall_ps > 0 ||
+  if (!parts_.leap || (parts_.wire != nullptr && price.sent.any()) || sequences_.arriving() || time_.stall_ps > 0 ||
       !copies_.idle() || !decision_.items.empty() || !decision_.preempt.empty() || steady_.count() == 0 ||
       steady_.self_growing())
     return 1;

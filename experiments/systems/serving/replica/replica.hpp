@@ -63,8 +63,10 @@ class Replica final : private TurnTaker, private LaneOwner {
   bool plan(ExactTime start);
   /// How long it would take by itself, stalls included.
   std::int64_t planned_ps() const { return planned_.time_ps + time_.stall_ps; }
-  /// It begins, and takes so long.
-  void go(std::int64_t time_ps);
+  /// What its ranks would send.
+  const SentBytes& planned_sent() const { return planned_.sent; }
+  /// It begins, and takes so long, its ranks sending so much.
+  void go(std::int64_t time_ps, const SentBytes& sent);
   /// Whether there is work, and nothing that keeps it back.
   bool can_begin() const {
     return !sequences_.running().empty() || (sequences_.queued() > 0 && sequences_.leaving() == 0);

@@ -10,8 +10,6 @@ StagePipe::StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>
   std::size_t most = 0;
   for (const std::vector<StageLayers>& stages : modes_) most = std::max(most, stages.size());
   free_.resize(most);
-  times_.resize(most);
-  sends_.resize(most);
   hosts_.resize(most);
 }
 
@@ -34,15 +32,21 @@ std::int64_t StagePipe::launched(const HostTime& host, HostShare& share) const {
   return price.time_ps;
 }
 
+void StagePipe::wire(std::vector<std::vector<StageWires>> modes, std::int64_t token_bytes) {
+  WiredStages::Books& books = *this;
+  wired_ = std::make_unique<WiredStages>(std::move(modes), books, ps_per_tick_);
+  token_bytes_ = token_bytes;
+}
+
 /// Time of each stage, and of the send after it.
 void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages, const HostTime* host) {
   const bool whole = shape.segments.size() == 1 && shape.segments.front().first == 0 &&
                      shape.segments.front().last == stages.back().last;
+  work_.resize(stages.size());
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageLayers& stage = stages[s];
     if (whole && stage.as_before) {
-      times_[s] = times_[s - 1];  // the same layers over the same tokens
-      sends_[s] = sends_[s - 1];
+      work_[s] = work_[s - 1];  // the same layers over the same tokens
       hosts_[s] = hosts_[s - 1];
       continue;
     }
@@ -62,8 +66,11 @@ void StagePipe::price_stages(const BatchShape& shape, const std::vector<StageLay
     cost_ = {};
     if (!part_.segments.empty() || part_.logit_rows > 0) model_.cost(part_, cost_);
     hosts_[s] = {};
-    times_[s] = host != nullptr && cost_.launches > 0 ? launched(*host, hosts_[s]) : cost_.time_ps;
-    sends_[s] = s + 1 < stages.size() && sent > 0 ? send_ps_(sent) : 0;
+    const bool sends = s + 1 < stages.size() && sent > 0;
+    work_[s] = {.time_ps = host != nullptr && cost_.launches > 0 ? launched(*host, hosts_[s]) : cost_.time_ps,
+                .sent = {cost_.wire_bytes, cost_.exchange_bytes},
+                .send_ps = sends ? send_ps_(sent, shape.mode) : 0,
+                .send_bytes = sends ? sent * token_bytes_ : 0};
   }
 }
 
@@ -71,30 +78,54 @@ ExactTime StagePipe::pass(ExactTime ready, const BatchShape& shape, const HostTi
   const std::vector<StageLayers>& stages = modes_[static_cast<std::size_t>(shape.mode)];
   price_stages(shape, stages, host);
   const ExactTime entered = ready;
+  last_ready_ = ready;
+  last_mode_ = shape.mode;
   last_work_ps_ = 0;
   last_host_ = {};
   last_times_.resize(stages.size());
   ExactTime left;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const ExactTime begin = std::max(ready, free_[s]);
-    free_[s] = begin.plus(times_[s], ps_per_tick_);
-    last_times_[s] = {nanoseconds(begin, ps_per_tick_), nanoseconds(free_[s], ps_per_tick_)};
-    left = free_[s];
-    ready = left.plus(sends_[s], ps_per_tick_);
-    last_work_ps_ += times_[s];
+    const ExactTime begin = wired_ != nullptr ? ready : std::max(ready, free_[s]);
+    left = begin.plus(work_[s].time_ps, ps_per_tick_);
+    if (wired_ == nullptr) free_[s] = left;
+    last_times_[s] = {nanoseconds(begin, ps_per_tick_), nanoseconds(left, ps_per_tick_)};
+    ready = left.plus(work_[s].send_ps, ps_per_tick_);
+    last_work_ps_ += work_[s].time_ps;
     last_host_.calls += hosts_[s].calls;
     last_host_.beside_ps += hosts_[s].beside_ps;
     last_host_.device_ps += hosts_[s].device_ps;
     last_host_.queued2_ps += hosts_[s].queued2_ps;
   }
-  const ExactTime from = std::max(entered, empty_from_);
-  if (left > from) occupied_ps_ += left.minus(from, ps_per_tick_);
-  empty_from_ = std::max(empty_from_, left);
-  work_ps_ += static_cast<__int128>(last_work_ps_) * most_stages() / std::ssize(stages);
+  if (wired_ == nullptr) book(entered, left);
   return left;
 }
 
+/// The last iteration was in it from then to then.
+void StagePipe::book(const ExactTime& entered, const ExactTime& left) {
+  const ExactTime from = std::max(entered, empty_from_);
+  if (left > from) occupied_ps_ += left.minus(from, ps_per_tick_);
+  empty_from_ = std::max(empty_from_, left);
+  work_ps_ += static_cast<__int128>(last_work_ps_) * most_stages() / std::ssize(last_times_);
+}
+
+void StagePipe::left(const Passage& passage) {
+  last_times_.resize(passage.end.size());
+  last_work_ps_ = 0;
+  for (std::size_t s = 0; s < last_times_.size(); ++s) {
+    last_times_[s] = {nanoseconds(passage.begin[s], ps_per_tick_), nanoseconds(passage.end[s], ps_per_tick_)};
+    last_work_ps_ += passage.end[s].minus(passage.begin[s], ps_per_tick_);
+  }
+  last_waited_ps_ = passage.waited_ps;
+  book(passage.entered, passage.end.back());
+}
+
 void StagePipe::clear(ExactTime now) {
+  if (wired_ != nullptr) {
+    const ExactTime from = std::max(wired_->clear(now), empty_from_);
+    if (now > from) occupied_ps_ += now.minus(from, ps_per_tick_);
+    empty_from_ = now;
+    return;
+  }
   for (ExactTime& free : free_) free = std::min(free, now);
   if (empty_from_ > now) occupied_ps_ -= empty_from_.minus(now, ps_per_tick_);
   empty_from_ = std::min(empty_from_, now);

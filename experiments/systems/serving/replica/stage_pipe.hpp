@@ -9,16 +9,19 @@
 // differ, a stage that waits for the one before it is a bubble. A replica of several layouts has stages by mode
 // (BatchShape::mode), and changes its mode while nothing is in flight.
 // Each stage launches what it runs, for all lanes: it takes no shorter than that (pricing/host_time.hpp).
-// Left out: the way of a sampled token back to the first stage, and sends that contend.
+// Where stages send over a network that others use too, iterations pass in events instead (WiredStages).
+// Left out: the way of a sampled token back to the first stage, and sends that contend (without such a network).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "experiments/systems/serving/load/request.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "experiments/systems/serving/replica/wired_stages.hpp"
 
 namespace orrery::experiments {
 
@@ -28,22 +31,32 @@ struct StageLayers {
   bool as_before = false;  ///< its layers are like those of the stage before, and neither stage has an edge
 };
 
-class StagePipe {
+class StagePipe final : private WiredStages::Books {
  public:
-  /// Time in ps in which the activations of so many tokens get to the next stage.
-  using SendTime = std::function<std::int64_t(std::int64_t)>;
+  /// Time in ps in which the activations of so many tokens get to the next stage, in a mode.
+  using SendTime = std::function<std::int64_t(std::int64_t tokens, std::int32_t mode)>;
   /// `model` prices the layers of a stage and must outlive it; stages of each mode.
   StagePipe(IterationModel& model, std::vector<std::vector<StageLayers>> modes, SendTime send_ps,
             std::int64_t ps_per_tick);
 
-  /// An iteration that is ready for the first stage: when it leaves the last. Calls come in order of time. `host` may
-  /// be null: launching takes no time.
+  /// From now on stages send over these wires; a token's activations have so many bytes on a device.
+  void wire(std::vector<std::vector<StageWires>> modes, std::int64_t token_bytes);
+  /// The stages in events; null: what pass() says comes to pass.
+  WiredStages* wired() { return wired_.get(); }
+  /// An iteration that is ready for the first stage: when it leaves the last; of wired stages, when it would if it met
+  /// nobody. Calls come in order of time. `host` may be null: launching takes no time.
   ExactTime pass(ExactTime ready, const BatchShape& shape, const HostTime* host = nullptr);
   /// What the hosts and devices of all stages had to do for the last iteration that passed; the scheduler is not in it.
   const HostShare& last_host() const { return last_host_; }
   /// Stage time of the last iteration that passed, over stages; and the mean of these.
   std::int64_t last_work_ps() const { return last_work_ps_; }
   std::int64_t last_mean_ps() const { return last_work_ps_ / std::ssize(last_times_); }
+  /// The same iteration for wired stages, which it has yet to enter.
+  ExactTime last_ready() const { return last_ready_; }
+  std::int32_t last_mode() const { return last_mode_; }
+  const std::vector<StageWork>& last_work() const { return work_; }
+  /// Of the last iteration that left wired stages: by how much its transfers took longer than alone.
+  std::int64_t last_waited_ps() const { return last_waited_ps_; }
   /// When each stage had it.
   const std::vector<StageTime>& last_times() const { return last_times_; }
   /// Stages in a mode, and the most that a mode has.
@@ -58,6 +71,8 @@ class StagePipe {
   __int128 work_ps() const { return work_ps_; }
 
  private:
+  void left(const Passage& passage) override;
+  void book(const ExactTime& entered, const ExactTime& left);
   void price_stages(const BatchShape& shape, const std::vector<StageLayers>& stages, const HostTime* host);
   std::int64_t launched(const HostTime& host, HostShare& share) const;
 
@@ -67,7 +82,12 @@ class StagePipe {
   std::int64_t ps_per_tick_;
   std::vector<ExactTime> free_;
   std::vector<StageTime> last_times_;
-  std::vector<std::int64_t> times_, sends_;  // of the iteration at hand
+  std::vector<StageWork> work_;  // of the iteration at hand
+  std::unique_ptr<WiredStages> wired_;
+  std::int64_t token_bytes_ = 0;
+  ExactTime last_ready_;
+  std::int32_t last_mode_ = 0;
+  std::int64_t last_waited_ps_ = 0;
   std::vector<HostShare> hosts_;
   HostShare last_host_;
   BatchShape part_;
