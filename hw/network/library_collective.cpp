@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 namespace orrery::hw {
@@ -173,6 +174,22 @@ CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std:
                                                 : ring_seconds(link, cost.protocol, shape, n, size, kept);
   cost.sender_s = cost.time_s;
   return cost;
+}
+
+LinkParams plain_link(double bandwidth, double latency_s) {
+  LinkParams link;
+  link.bandwidth = bandwidth;
+  link.planned_share = 1;
+  link.ring = {};
+  link.ring.ll_step_s = link.ring.ll128_step_s = link.ring.simple_step_s = latency_s;
+  link.ring.ll_efficiency = link.ring.ll128_efficiency = link.ring.simple_efficiency = 1;
+  link.ring.local_ratio = link.peer.local_ratio = std::numeric_limits<double>::infinity();
+  link.ring.base_s = link.ring.ramp_s = link.ring.simple_start_s = 0;
+  link.peer.base_s = link.peer.per_peer_s = link.peer.send_base_s = latency_s;
+  link.peer.ramp_s = link.peer.send_ramp_s = link.peer.chunk_s = 0;
+  link.peer.efficiency = 1;
+  link.peer.buffer_bytes = 0;
+  return link;
 }
 
 }  // namespace orrery::hw

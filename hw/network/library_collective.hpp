@@ -99,4 +99,8 @@ LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::
 CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
                                   PartAlignment parts = PartAlignment::full);
 
+/// A link without the library's own costs: every step of a ring, and every message, takes the latency and its bytes at
+/// that bandwidth.
+LinkParams plain_link(double bandwidth, double latency_s);
+
 }  // namespace orrery::hw

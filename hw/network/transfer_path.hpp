@@ -1,9 +1,10 @@
-// What a transfer among hosts gets of a network that nobody else uses: bandwidth and latency of a message, and its links.
+// What a transfer among hosts gets of a network that nobody else uses: bandwidth and latency of a message, and its
+// links.
 //
-// A transfer is a set of equal messages that are sent all at once: a hop of a ring from each host, one from each host to
-// every other, or one from each device of a pipeline stage to the next. Messages that share a link share its bandwidth,
-// max-min fairly, and the slowest of them is the transfer's. Found by sending over the network itself, so that a
-// collective in closed form and the same as flows agree.
+// A transfer is a set of equal messages that are sent all at once: a hop of a ring from each host, one from each host
+// to every other, or one from each device of a pipeline stage to the next. Messages that share a link share its
+// bandwidth, max-min fairly, and the slowest of them is the transfer's. Found by sending over the network itself, so
+// that a collective in closed form and the same as flows agree.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ inline std::string two_switches(int hosts, const std::string& trunk, const std::
 
 /// Llama-2-13B on pairs of A100; requests of 64 tokens and 64 more, together or spread over some seconds.
 inline std::string config(int devices, const std::string& network, const std::string& more = "", int requests = 8,
-                   const std::string& rate = "1e9 1/s") {
+                          const std::string& rate = "1e9 1/s") {
   return fmt::format(R"({{"system": "serving",
     "machine": {{"devices": [{{"part": "a100-sxm4-80gb", "count": {}}}]{}}},
     "model": {{"config": "catalog:llama-2-13b"}},

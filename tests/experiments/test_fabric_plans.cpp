@@ -97,7 +97,8 @@ TEST_CASE("flows that meet nobody take what the closed form says, whatever the p
 
 TEST_CASE("stages that hold tensor-parallel ranks send over the links of these: flows", "[unit]") {
   // A host's link carries both the all-reduces of its stage and what goes to the next, so nothing is a closed form. One
-  // request at a time meets nobody, itself included: narrower links add what they add to ranks alone and to stages alone.
+  // request at a time meets nobody, itself included: narrower links add what they add to ranks alone and to stages
+  // alone.
   const auto longer = [&](const std::string& plan, int hosts) {
     const auto tbt = [&](const std::string& bandwidth) {
       return number(summary_of(config(hosts, star(hosts, bandwidth), group(plan), 1)), "tbt_s.mean");
@@ -112,8 +113,8 @@ TEST_CASE("stages that hold tensor-parallel ranks send over the links of these: 
 }
 
 TEST_CASE("two pipelines that share a cable have half of it each", "[unit]") {
-  // gpu0 sends to gpu1 over the trunk, gpu2 to gpu3 at the same time: a prompt of 64 tokens, 64 x 5,120 x 2 bytes, takes
-  // twice as long. Its first token comes that much later.
+  // gpu0 sends to gpu1 over the trunk, gpu2 to gpu3 at the same time: a prompt of 64 tokens, 64 x 5,120 x 2 bytes,
+  // takes twice as long. Its first token comes that much later.
   const auto ttft = [&](int count) {
     const std::string plan =
         fmt::format(R"("count": {}, "tensor_parallel": 1, "pipeline_parallel": 2, "micro_batches": 2)", count);
@@ -152,7 +153,8 @@ TEST_CASE("a degraded cable between two stages is seen while it lasts", "[unit]"
   CHECK(number(down, "tbt_s.max") > 0.27);
   CHECK(number(down, "tbt_s.max") < 0.3 + 2 * usual);
   CHECK(number(down, "tbt_s.p50") == Approx(usual).epsilon(1e-2));
-  CHECK(number(down, "network.waited_s") == Approx(number(down, "e2e_s.max") - number(before, "e2e_s.max")).epsilon(1e-3));
+  CHECK(number(down, "network.waited_s") ==
+        Approx(number(down, "e2e_s.max") - number(before, "e2e_s.max")).epsilon(1e-3));
   const sim::Node back = run(R"({"at": "0.3 s", "link": "right->left", "share": 0})");
   CHECK(number(back, "e2e_s.max") == Approx(number(before, "e2e_s.max")).epsilon(1e-6));
 }
@@ -214,7 +216,8 @@ TEST_CASE("stages on wires: one send after another between two stages, and all t
 TEST_CASE("each layout of a replica has the links of its own groups", "[unit]") {
   // Seesaw switches four stages for prompts to four ranks for decodes. A ring of four crosses the trunk twice each way.
   const auto run = [&](const std::string& network) {
-    std::string text = config(4, network, R"(, "layouts": {"modes": [{"pipeline_parallel": 4}, {"tensor_parallel": 4}]})");
+    std::string text =
+        config(4, network, R"(, "layouts": {"modes": [{"pipeline_parallel": 4}, {"tensor_parallel": 4}]})");
     text.replace(text.find("vllm_v0"), 7, "seesaw");
     return summary_of(text);
   };
@@ -230,7 +233,9 @@ TEST_CASE("running requests migrate over the machine's network", "[unit]") {
   const auto run = [&](const std::string& trunk, const std::string& more = "") {
     std::string text = config(2, two_switches(2, trunk, "0 s"),
                               R"(, "cluster": {"replicas": [{"count": 2, "tensor_parallel": 1}]},
-      "replica": {"kv_blocks": 300, "max_context": 4096})" + more, 40, "40 1/s");
+      "replica": {"kv_blocks": 300, "max_context": 4096})" +
+                                  more,
+                              40, "40 1/s");
     text = policies(text, R"("migration": {"policy": "llumnix"}, "routing": {"policy": "random"})");
     text.replace(text.find(R"("output": 64)"), 12, R"("output": 600)");
     return summary_of(text);
@@ -250,14 +255,15 @@ TEST_CASE("running requests migrate over the machine's network", "[unit]") {
 
 TEST_CASE("layouts and migrations on a network leap as they step", "[prop]") {
   std::string layouts =
-      config(4, two_switches(4, "3 GB/s"), R"(, "layouts": {"modes": [{"pipeline_parallel": 4}, {"tensor_parallel": 4}]})",
-             12, "30 1/s");
+      config(4, two_switches(4, "3 GB/s"),
+             R"(, "layouts": {"modes": [{"pipeline_parallel": 4}, {"tensor_parallel": 4}]})", 12, "30 1/s");
   layouts.replace(layouts.find("vllm_v0"), 7, "seesaw");
   CHECK(number(same_with_leaps(layouts), "requests.completed") == 12);
-  const std::string moving = policies(
-      config(4, two_switches(4, "3 GB/s"), R"(, "cluster": {"replicas": [{"count": 4, "tensor_parallel": 1}]},
-        "replica": {"kv_blocks": 300, "max_context": 4096})", 24, "60 1/s"),
-      R"("migration": {"policy": "llumnix"}, "routing": {"policy": "random"})");
+  const std::string moving =
+      policies(config(4, two_switches(4, "3 GB/s"), R"(, "cluster": {"replicas": [{"count": 4, "tensor_parallel": 1}]},
+        "replica": {"kv_blocks": 300, "max_context": 4096})",
+                      24, "60 1/s"),
+               R"("migration": {"policy": "llumnix"}, "routing": {"policy": "random"})");
   CHECK(number(same_with_leaps(moving), "requests.completed") == 24);
 }
 

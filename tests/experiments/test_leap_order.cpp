@@ -74,9 +74,10 @@ Case random_case(std::uint64_t seed, bool networked = false) {
   const int first = draw.number(1, 3), second = draw.number(1, 3);
   const int lanes = draw.once_in(5) ? 2 : 1;
   const bool experts = lanes > 1 && draw.once_in(2);  // without any, lanes are the stages of a pipeline
-  const std::string kind = lanes == 1 ? ""
-                           : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", networked ? "true" : "false"})
-                                      : R"(, "pipeline_parallel": 2)";
+  const std::string kind =
+      lanes == 1 ? ""
+      : experts  ? R"(, "data_parallel": 2, "lock_step": )" + draw.one_of({"true", networked ? "true" : "false"})
+                 : R"(, "pipeline_parallel": 2)";
   std::vector<std::string> batching{"orca",   "vllm_v0",  "vllm_v1", "sarathi", "static",
                                     "sglang", "priority", "sjf",     "urgency"};
   if (lanes == 1 || experts) batching.insert(batching.end(), {"lightllm", "vtc", "layered_prefill"});

@@ -139,6 +139,23 @@ TEST_CASE("parts that are not aligned keep a share of the bandwidth", "[unit]") 
     CHECK(slower(call) == 0);
 }
 
+TEST_CASE("a plain link takes its latency a step, and its bytes", "[unit]") {
+  const LinkParams link = plain_link(1e9, 2e-6);
+  const auto us = [&](LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
+    return library_collective(link, call, ranks, bytes).time_s * 1e6;
+  };
+  // Four ranks, 8 MB and 8 kB (which protocol the library takes makes no difference): 2 (n-1) or n-1 steps of a
+  // quarter.
+  for (const std::int64_t bytes : {8'000'000, 8'000}) {
+    const double part_us = static_cast<double>(bytes) / 4 * 1e-3;
+    CHECK(us(LibraryCall::all_reduce, 4, bytes) == Approx(6 * (2 + part_us)));
+    for (const LibraryCall call : {LibraryCall::all_gather, LibraryCall::reduce_scatter, LibraryCall::all_to_all})
+      CHECK(us(call, 4, bytes) == Approx(3 * (2 + part_us)));
+    CHECK(us(LibraryCall::send_recv, 2, bytes) == Approx(2 + 4 * part_us));
+  }
+  CHECK(us(LibraryCall::all_reduce, 1, 8'000) == 0);
+}
+
 TEST_CASE("a mesh whose pairs differ", "[unit]") {
   LinkParams link = plain();
   link.pair_bandwidth = 25e9;

@@ -6,6 +6,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/coupling/platform.hpp"
+#include "hw/network/library_collective.hpp"
 
 namespace orrery::experiments::graph {
 namespace {
@@ -85,26 +86,37 @@ double GraphDevice::kernel_s(double cost_s, hw::LaunchStyle style) const {
 }
 
 double GraphDevice::transfer_s(const models::GraphTransfer& transfer) const {
-  const auto bytes = static_cast<double>(transfer.bytes), ranks = static_cast<double>(transfer.ranks);
+  const auto bytes = static_cast<double>(transfer.bytes);
+  const auto collective = [&](hw::LibraryCall call, std::int64_t whole) {
+    return hw::library_collective(peer, call, transfer.ranks, whole).time_s;
+  };
   using models::OpKind;
   switch (transfer.kind) {
     case OpKind::to_host:
       return to_host.latency_s + bytes / to_host.bandwidth;
     case OpKind::to_device:
       return to_device.latency_s + bytes / to_device.bandwidth;
-    case OpKind::all_reduce:  // of a buffer of `bytes`: 2 (n-1) steps of a part each
-      return ranks < 2 ? 0 : 2 * (ranks - 1) * (peer.latency_s + bytes / ranks / peer.bandwidth);
+    case OpKind::all_reduce:
+      return collective(hw::LibraryCall::all_reduce, transfer.bytes);
     case OpKind::reduce_scatter:
-    case OpKind::all_to_all:  // of a buffer of `bytes`: n-1 steps of a part each
-      return ranks < 2 ? 0 : (ranks - 1) * (peer.latency_s + bytes / ranks / peer.bandwidth);
+      return collective(hw::LibraryCall::reduce_scatter, transfer.bytes);
+    case OpKind::all_to_all:
+      return collective(hw::LibraryCall::all_to_all, transfer.bytes);
     case OpKind::all_gather:  // `bytes` of each rank
-      return ranks < 2 ? 0 : (ranks - 1) * (peer.latency_s + bytes / peer.bandwidth);
+      return collective(hw::LibraryCall::all_gather, transfer.bytes * transfer.ranks);
     default:
-      return peer.latency_s + bytes / peer.bandwidth;
+      return collective(hw::LibraryCall::send_recv, transfer.bytes);
   }
 }
 
 namespace {
+
+/// The link to devices like it: as the config says, or the part's own, or a plain one.
+hw::LinkParams peer_link(const MachineParams& params, const hw::Device& device) {
+  if (!params.peer_link && device.link.bandwidth > 0) return device.link;
+  const LinkChoice link = params.peer_link.value_or(LinkChoice{});
+  return hw::plain_link(link.bandwidth, link.latency_s);
+}
 
 /// The devices beside it; each name once.
 void read_targets(const Node& machine, const MachineParams& params, GraphDevice& device,
@@ -134,7 +146,6 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
     return nullptr;
   }
   auto device = std::make_shared<GraphDevice>();
-  device->peer = params.peer_link;
   if (cost.make) read_targets(machine, params, *device, inputs, faults);
   if (params.platform) {
     const auto platform = read_platform_choice(*machine.find("platform"), *params.platform, inputs, faults);
@@ -142,6 +153,7 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
     auto made = hw::make_device(platform->params.gpu, platform->gpu, cost, place_of(machine, "cost"), faults);
     if (!made) return nullptr;
     device->device = *std::move(made);
+    device->peer = peer_link(params, device->device);
     take_platform(*platform, tick_s, *device);
     return device;
   }
@@ -152,6 +164,7 @@ std::shared_ptr<const GraphDevice> read_device(const Node& machine, const Machin
   auto made = hw::make_device(part->name, part->part, cost, place_of(machine, "cost"), faults);
   if (!made) return nullptr;
   device->device = *std::move(made);
+  device->peer = peer_link(params, device->device);
   take_alone(params, tick_s, *device);
   take_part(entry, *device, inputs, faults);
   return faults.empty() ? device : nullptr;

@@ -103,7 +103,8 @@ struct MachineParams {
   std::optional<DeviceChoice> device;
   std::vector<TargetChoice> targets;
   DispatchParams dispatch;
-  LinkChoice host_link, peer_link;
+  LinkChoice host_link;
+  std::optional<LinkChoice> peer_link;
   hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
     using M = MachineParams;
@@ -113,7 +114,8 @@ struct MachineParams {
         sim::field("targets", &M::targets, "Devices beside it, each with a link to its host."),
         sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
         sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
-        sim::field("peer_link", &M::peer_link, "For collectives, send and recv."),
+        sim::field("peer_link", &M::peer_link,
+                   "For collectives, send and recv; none: the link of the part, where it has one."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
     };
   }
@@ -134,7 +136,8 @@ struct GraphDevice {
   hw::LaunchLimits limits;
   double operator_s = 0, view_s = 0, call_s = 0, graph_call_s = 0, graph_capture_s = 0;
   double null_kernel_s = 0, graph_node_s = 0, persistent_fetch_s = 0;  ///< in place of the device's launch.in_cost_s
-  LinkChoice to_host, to_device, peer;
+  LinkChoice to_host, to_device;
+  hw::LinkParams peer;
   std::vector<GraphTarget> targets;
   std::optional<hw::AreaEstimate> area;  ///< of a part that names its process
 
@@ -142,7 +145,7 @@ struct GraphDevice {
   double kernel_s(double cost_s, hw::LaunchStyle style) const;
   /// Number of the target that an op carries; -1: it runs here, as all do whose target is no device of the machine.
   std::int32_t target_of(const models::OpNode& op) const;
-  /// Duration of a transfer among `ranks`, s: ring collectives, each step paying the latency.
+  /// Duration of a transfer among its ranks, s: the library's collectives (hw/network/library_collective.hpp).
   double transfer_s(const models::GraphTransfer& transfer) const;
 };
 

@@ -317,10 +317,9 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     modes.clear();
     for (const hw::Device& at_clock : clocks)
-      modes.push_back(
-          beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, 0, at_clock),
-                                                        between_lanes(kind)),
-                 kind.layouts.front()));
+      modes.push_back(beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels,
+                                                                    on_network(kind, 0, at_clock), between_lanes(kind)),
+                             kind.layouts.front()));
     kind.clocked = true;
   }
   if (modes.size() > 1 || kind.clocked) {

@@ -62,10 +62,7 @@ hw::LinkParams on_path(hw::LinkParams link, double bandwidth, double latency_s) 
 }
 
 WirePath wire_path(const hw::Transfer& transfer, const hw::TransferPath& path, std::int64_t each = 1) {
-  return {.transfer = transfer,
-          .each = each,
-          .bandwidth = path.bandwidth,
-          .latency_ps = picoseconds(path.latency_s)};
+  return {.transfer = transfer, .each = each, .bandwidth = path.bandwidth, .latency_ps = picoseconds(path.latency_s)};
 }
 
 /// Which links more than one sender has.
@@ -91,7 +88,7 @@ class SharedLinks {
 
  private:
   static constexpr std::size_t kNobody = SIZE_MAX;
-  std::vector<std::size_t> owner_;  // the first replica that has a link
+  std::vector<std::size_t> owner_;   // the first replica that has a link
   std::vector<std::size_t> layout_;  // the last that had it
   std::vector<bool> shared_;         // a replica
   std::size_t replica_ = 0, at_ = 0;
@@ -149,7 +146,7 @@ bool ServingSetup::State::measure_network() {
       own.each = layout.each;
       shared.begin_layout(i);
       bool reached = true;
-      layout.each_transfer([&](const hw::Transfer& transfer, hw::TransferPath LayoutPaths::* which) {
+      layout.each_transfer([&](const hw::Transfer& transfer, hw::TransferPath LayoutPaths::*which) {
         const hw::TransferPath& path = measured[next++];
         reached = reached && (transfer.messages.empty() || path.bandwidth > 0);
         own.*which = slower(own.*which, path);

@@ -95,8 +95,8 @@ std::unique_ptr<StagePipe> make_pipe(const ServingSetup::State& state, const Rep
   }
   const auto send_ps = [links = std::move(links), token_bytes = token_bytes_of(state.config, kind),
                         ranks = kind.layouts.front().params.devices()](std::int64_t tokens, std::int32_t mode) {
-    const hw::CollectiveCost cost = hw::library_collective(
-        links[static_cast<std::size_t>(mode)], hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
+    const hw::CollectiveCost cost = hw::library_collective(links[static_cast<std::size_t>(mode)],
+                                                           hw::LibraryCall::send_recv, ranks, tokens * token_bytes);
     return picoseconds(cost.time_s);
   };
   return std::make_unique<StagePipe>(kind.models.top(), std::move(modes), send_ps, ps_per_tick);
@@ -230,8 +230,7 @@ class RunMembers {
     const bool flows = fabric_ != nullptr && state_.meets_others[number];
     if (kind.stages > 1) {
       member.pipe = make_pipe(state_, kind, engine_.scale().ps_per_tick());
-      if (flows)
-        member.pipe->wire(state_.stage_wires(kind, number, engine_, *fabric_), token_bytes_of(config_, kind));
+      if (flows) member.pipe->wire(state_.stage_wires(kind, number, engine_, *fabric_), token_bytes_of(config_, kind));
     }
     // Lanes in lock step send together.
     const std::shared_ptr<Wire> wire =

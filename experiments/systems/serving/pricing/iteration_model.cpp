@@ -43,7 +43,10 @@ const IterationCost& IterationModel::entry(std::size_t) const {
 IterationPrice IterationModel::price(const BatchShape& shape) {
   IterationCost out;
   cost(shape, out);
-  return {.time_ps = out.time_ps, .energy_pj = out.energy_pj(), .launches = out.launches, .sent = {out.wire_bytes, out.exchange_bytes}};
+  return {.time_ps = out.time_ps,
+          .energy_pj = out.energy_pj(),
+          .launches = out.launches,
+          .sent = {out.wire_bytes, out.exchange_bytes}};
 }
 
 std::unique_ptr<CostLedger> IterationModel::ledger() {
@@ -58,9 +61,9 @@ IterationCost share(const IterationCost& cost, std::int64_t numerator, std::int6
   const auto part = [&](std::int64_t value) {
     return static_cast<std::int64_t>(static_cast<__int128>(value) * numerator / denominator);
   };
-  IterationCost out{part(cost.time_ps),    part(cost.flops),      part(cost.dram_bytes),
-                    part(cost.launches),   part(cost.wire_bytes), part(cost.exchange_bytes),
-                    part(cost.beside_ps), part(cost.compute_pj), part(cost.memory_pj), part(cost.network_pj)};
+  IterationCost out{part(cost.time_ps),    part(cost.flops),          part(cost.dram_bytes), part(cost.launches),
+                    part(cost.wire_bytes), part(cost.exchange_bytes), part(cost.beside_ps),  part(cost.compute_pj),
+                    part(cost.memory_pj),  part(cost.network_pj)};
   for (std::size_t i = 0; i < out.class_ps.size(); ++i) {
     out.class_ps[i] = part(cost.class_ps[i]);
     out.class_pj[i] = part(cost.class_pj[i]);

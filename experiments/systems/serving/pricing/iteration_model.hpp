@@ -84,11 +84,11 @@ template <class S>
 struct CostSums {
   S time_ps = 0;
   S flops = 0;
-  S dram_bytes = 0;  ///< over all devices of the replica, without memory beside them
-  S launches = 0;    ///< kernels and collectives that one device is given
+  S dram_bytes = 0;      ///< over all devices of the replica, without memory beside them
+  S launches = 0;        ///< kernels and collectives that one device is given
   S wire_bytes = 0;      ///< that one device sends round the ring of its tensor-parallel ranks
   S exchange_bytes = 0;  ///< … and to ranks of other lanes
-  S beside_ps = 0;   ///< of time_ps: what memory beside the device does
+  S beside_ps = 0;       ///< of time_ps: what memory beside the device does
   S compute_pj = 0, memory_pj = 0, network_pj = 0;
   std::array<S, hw::kOpClasses> class_ps{};
   std::array<S, hw::kOpClasses> class_pj{};
@@ -141,9 +141,9 @@ struct CostSums {
  private:
   template <class Self, class Each>
   static void walk(Self& self, Each& each) {
-    for (auto figure :
-         {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches, &CostSums::wire_bytes, &CostSums::exchange_bytes,
-          &CostSums::beside_ps, &CostSums::compute_pj, &CostSums::memory_pj, &CostSums::network_pj})
+    for (auto figure : {&CostSums::time_ps, &CostSums::flops, &CostSums::dram_bytes, &CostSums::launches,
+                        &CostSums::wire_bytes, &CostSums::exchange_bytes, &CostSums::beside_ps, &CostSums::compute_pj,
+                        &CostSums::memory_pj, &CostSums::network_pj})
       each(self.*figure);
     for (auto& figure : self.class_ps) each(figure);
     for (auto& figure : self.class_pj) each(figure);

@@ -253,10 +253,7 @@ IterationPrice TabulatedIteration::price(const BatchShape& shape) {
   const auto [row, cell] = find(shape);
   if (cell == nullptr) {
     const Mixed& whole = mixed(shape);
-    return {.time_ps = whole.time_ps,
-            .energy_pj = whole.energy_pj,
-            .launches = whole.launches,
-            .sent = whole.sent};
+    return {.time_ps = whole.time_ps, .energy_pj = whole.energy_pj, .launches = whole.launches, .sent = whole.sent};
   }
   const DecodeSums& decode = shape.segments.front().decode;
   const std::int64_t past = decode.context_tokens - cell->knot;

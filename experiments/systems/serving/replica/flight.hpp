@@ -76,7 +76,7 @@ class Flight : private Wire::Listener {
   Wire* wire_;
   Leap leap_;
   bool under_way_ = false;
-  std::int64_t ahead_ = 0;       // what cut() returned last
+  std::int64_t ahead_ = 0;  // what cut() returned last
 };
 
 }  // namespace orrery::experiments

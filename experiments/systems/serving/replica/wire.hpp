@@ -1,8 +1,8 @@
 // What the devices of a replica send each other in an iteration, as flows over the machine's network.
 //
 // Collectives of a rank come to so many bytes, which are sent when all else of the iteration is over: those of tensor
-// parallelism round the rings of its ranks, and after them those that all lanes of the replica exchange. So an iteration
-// lasts
+// parallelism round the rings of its ranks, and after them those that all lanes of the replica exchange. So an
+// iteration lasts
 //     devices and host + latency of a message + bytes / the share of the slowest message, for either
 // which is the closed form where nobody else sends. Left out: that collectives of an iteration come one by one between
 // its kernels, so that others meet them spread over it.
@@ -43,8 +43,8 @@ class Wire final : private sim::EventHandler {
       : engine_(engine), network_(network), paths_{std::move(ring), std::move(exchange)} {}
   /// Time that these bytes of each rank take where nobody else sends, ps.
   std::int64_t alone_ps(SentBytes bytes) const;
-  /// Sends so many of each rank from a time on, which is not past; one transfer at a time. Lanes in lock step ask for the
-  /// same transfer each, and each of them is told.
+  /// Sends so many of each rank from a time on, which is not past; one transfer at a time. Lanes in lock step ask for
+  /// the same transfer each, and each of them is told.
   void send(ExactTime from, SentBytes bytes, Listener& listener);
   /// Nobody waits for it any longer; what is on its way stays there.
   void forget();
