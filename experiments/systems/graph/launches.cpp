@@ -226,9 +226,13 @@ std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph&
   const auto copy = [&](const models::GraphTransfer& transfer) {
     const std::int32_t target = device.target_of(graph.op(transfer.op));
     hw::Command command = transfer_command(transfer, device, scale);
-    if (target >= 0) {
+    using models::OpKind;
+    if (target < 0) {
+      // The machine's own device is where the links of its targets end: the other side of the pair copies.
+      if (transfer.kind == OpKind::send || transfer.kind == OpKind::recv) command.device = {};
+    } else {
       const GraphTarget& to = device.targets[static_cast<std::size_t>(target)];
-      const bool back = transfer.kind == models::OpKind::to_host;
+      const bool back = transfer.kind == OpKind::to_host || transfer.kind == OpKind::send;
       command.kind = hw::CommandKind::copy;
       command.direction = back ? hw::CopyDirection::to_host : hw::CopyDirection::to_device;
       command.stream = 3 * target + (back ? 3 : 2);

@@ -20,14 +20,14 @@ void LockStep::take_turn() {
   // A lane that was cut in the meantime, its replica having failed, leaves nothing to wait for; one that runs does.
   const ExactTime start = instants_.now();
   planned_.clear();
-  std::int64_t step_ps = 1;
-  SentBytes sent;
+  LaneStep fullest{.time_ps = 1, .sent = {}};
   for (Replica* lane : lanes_) {
     if (!lane->plan(start)) continue;
     planned_.push_back(lane);
-    step_ps = std::max(step_ps, lane->planned_ps());
-    sent.ring = std::max(sent.ring, lane->planned_sent().ring);
-    sent.exchange = std::max(sent.exchange, lane->planned_sent().exchange);
+    const LaneStep own = lane->planned();
+    fullest.time_ps = std::max(fullest.time_ps, own.time_ps);
+    fullest.sent.ring = std::max(fullest.sent.ring, own.sent.ring);
+    fullest.sent.exchange = std::max(fullest.sent.exchange, own.sent.exchange);
   }
   if (planned_.empty()) {
     // Whoever was sent while the lanes rejected others came too late for a lane that had looked already.
@@ -35,10 +35,10 @@ void LockStep::take_turn() {
     return;
   }
   for (Replica* lane : planned_) {
-    work_ps_ += lane->planned_ps();
-    lane->go(step_ps, sent);
+    work_ps_ += lane->planned().time_ps;
+    lane->go(fullest);
   }
-  occupied_ps_ += step_ps;
+  occupied_ps_ += fullest.time_ps;
 }
 
 }  // namespace orrery::experiments

@@ -104,9 +104,9 @@ bool Replica::plan(ExactTime start) {
   return settle_on_iteration();
 }
 
-void Replica::go(std::int64_t time_ps, const SentBytes& sent) {
-  planned_.time_ps = time_ps;
-  planned_.sent = sent;
+void Replica::go(const LaneStep& step) {
+  planned_.time_ps = step.time_ps;
+  planned_.sent = step.sent;
   planned_.step_ps = 0;
   planned_.horizon = 1;
   time_.stall_ps = 0;

@@ -38,6 +38,12 @@
 
 namespace orrery::experiments {
 
+/// An iteration of a lane in lock step: how long it takes, and what its ranks send.
+struct LaneStep {
+  std::int64_t time_ps = 0;
+  SentBytes sent;
+};
+
 class Replica final : private TurnTaker, private LaneOwner {
  public:
   explicit Replica(ReplicaParts parts);
@@ -61,12 +67,10 @@ class Replica final : private TurnTaker, private LaneOwner {
   // Lanes in lock-step.
   /// Decides on an iteration that would start at `start`; false: there is none.
   bool plan(ExactTime start);
-  /// How long it would take by itself, stalls included.
-  std::int64_t planned_ps() const { return planned_.time_ps + time_.stall_ps; }
-  /// What its ranks would send.
-  const SentBytes& planned_sent() const { return planned_.sent; }
-  /// It begins, and takes so long, its ranks sending so much.
-  void go(std::int64_t time_ps, const SentBytes& sent);
+  /// What it would take by itself, stalls included.
+  LaneStep planned() const { return {planned_.time_ps + time_.stall_ps, planned_.sent}; }
+  /// It begins, and takes that.
+  void go(const LaneStep& step);
   /// Whether there is work, and nothing that keeps it back.
   bool can_begin() const {
     return !sequences_.running().empty() || (sequences_.queued() > 0 && sequences_.leaving() == 0);
