@@ -216,8 +216,31 @@ OpGraph checkpoint(const OpGraph& graph, const CheckpointParams& params, const P
   return Recomputation(graph, std::move(module_of_op)).run();
 }
 
+/// The stage of each op. Modules lie as their first op does, forward and backward. A step of the optimizer is where its
+/// parameter is first read; gradients of one tensor are summed where they were made, if that is one stage, and those of
+/// a parameter that stages share where it is first read.
+static std::vector<std::int64_t> stages_of(const OpGraph& graph, const std::vector<std::size_t>& first) {
+  std::map<std::string, std::int64_t> stage_of;
+  for (const OpId op : graph.ops())
+    stage_of.emplace(graph.op(op).scope, std::upper_bound(first.begin(), first.end(), index(op)) - first.begin());
+  std::vector<std::int64_t> stages(graph.ops().size());
+  for (const OpId op : graph.ops()) {
+    const OpNode& node = graph.op(op);
+    std::int64_t& stage = stages[index(op)] = stage_of.at(node.scope);
+    std::vector<std::int64_t> made;
+    for (const TensorId input : node.inputs) {
+      if (const std::optional<OpId> maker = graph.producer(input)) made.push_back(stages[index(*maker)]);
+      if (node.phase == models::Phase::optimizer && graph.tensor(input).role == TensorRole::parameter)
+        stage = stages[index(graph.consumers(input).front())];
+    }
+    if (node.phase != models::Phase::backward || node.kind != OpKind::add_n || made.empty()) continue;
+    const auto [least, most] = std::ranges::minmax(made);
+    if (least == most || node.scope.empty()) stage = least;
+  }
+  return stages;
+}
+
 OpGraph pipeline(const OpGraph& graph, const PipelineParams& params, const Place& place) {
-  // Stages of scopes, by the forward pass; what has no scope goes with what it reads.
   std::vector<std::size_t> first;
   for (std::size_t i = 0; i < params.cuts.items.size(); ++i) {
     const std::string& cut = params.cuts.items[i];
@@ -228,12 +251,10 @@ OpGraph pipeline(const OpGraph& graph, const PipelineParams& params, const Place
       place.fail("cuts", fmt::format("expected modules in order of execution, got '{}' after '{}'", cut,
                                      params.cuts.items[i - 1]));
   }
-  std::map<std::string, std::int64_t> stage_of;
-  for (const OpId op : graph.ops())
-    stage_of.emplace(graph.op(op).scope, std::upper_bound(first.begin(), first.end(), index(op)) - first.begin());
+  const std::vector<std::int64_t> stages = stages_of(graph, first);
   models::GraphCopy copy(graph);
   std::map<std::pair<TensorId, std::int64_t>, TensorId> received;
-  const auto stage = [&](OpId op) { return stage_of.at(graph.op(op).scope); };
+  const auto stage = [&](OpId op) { return stages[index(op)]; };
   const auto move = [&](TensorId tensor, std::int64_t from, std::int64_t to, const OpNode& as) {
     for (const auto& [kind, at] : {std::pair(OpKind::send, from), std::pair(OpKind::recv, to)}) {
       OpNode node;

@@ -85,6 +85,37 @@ TEST_CASE("many regions take no longer than one after the other, and less where 
   CHECK(overlapped);
 }
 
+TEST_CASE("stages that a schedule cuts run on two devices, and send over the link", "[unit]") {
+  // Four layers of BERT on an A100; the last two on another one, or an H100, behind 25 GB/s and 10 us.
+  const auto staged = [](const std::string& part, bool train, const std::string& link = "25 GB/s") {
+    return run(fmt::format(R"({{"system": "graph",
+      "machine": {{"device": {{"part": "a100-sxm4-80gb"}}, "targets": [{{"name": "stage.1", "part": "{}", "call": "0 s",
+          "link": {{"bandwidth": "{}", "latency": "10 us"}}}}],
+        "dispatch": {{"operator": "0 s", "view": "0 s", "call": "0 s", "latency": "0 s"}}}},
+      "model": {{"builder": {{"policy": "bert", "bert": {{"layers": 4}}}}}},
+      "workload": {{"bind": {{"batch": 8, "tokens": 64}}, "requests": 1}},
+      "policies": {{"passes": {{"order": [{}"slapo"], "slapo": {{"schedule": [
+        {{"pipeline": {{"cuts": ["layer.2"]}}}}]}}}}}}}})",
+                           part, link, train ? R"("autodiff", )" : ""));
+  };
+  // One after the other: the kernels of both (those of a target come without their launches), and 8 x 64 rows of 768
+  // values of 2 bytes on the link.
+  const double bytes = 8 * 64 * 768 * 2, copy = 10e-6 + bytes / 25e9;
+  const Done both = staged("a100-sxm4-80gb", false);
+  CHECK(both.number("latency_s.mean") < both.number("passes.slapo.kernels_s") + copy);
+  CHECK(both.number("latency_s.mean") > 0.9 * both.number("passes.slapo.kernels_s") + copy);
+  CHECK(staged("a100-sxm4-80gb", false, "1 GB/s").number("latency_s.mean") - both.number("latency_s.mean") ==
+        Approx(bytes / 1e9 - bytes / 25e9));
+  CHECK(staged("h100-sxm5-80gb", false).number("latency_s.mean") < both.number("latency_s.mean"));
+  CHECK(both.joules.at("stage.1 compute") > 0);
+  // A step: gradients come back, and the second device steps its optimizer while the first goes backward.
+  const Done step = staged("a100-sxm4-80gb", true);
+  const double in_turn = step.number("passes.slapo.kernels_s") + 2 * copy;
+  CHECK(step.number("passes.slapo.sent_bytes") == 2 * 8 * 64 * 768 * 2);
+  CHECK(step.number("latency_s.mean") < 0.95 * in_turn);
+  CHECK(step.number("latency_s.mean") > 0.5 * in_turn);
+}
+
 TEST_CASE("each device of a placed graph draws its own energy", "[unit]") {
   const Done whole = run(config(kResnet, kAll, R"(, "accept": "cost")")), none = run(config(kResnet, R"(["fft"])"));
   CHECK(whole.joules.at("epyc-9654 compute") == 0);

@@ -182,6 +182,25 @@ TEST_CASE("Stages of a pipeline send what crosses", "[unit]") {
         "/slapo/schedule/0/pipeline/cuts: expected modules in order of execution, got 'layer.2' after 'layer.2'");
 }
 
+TEST_CASE("a training step in stages sends activations there and their gradients back, and nothing of the optimizer",
+          "[unit]") {
+  const OpGraph forward = bert(R"({"layers": 4, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128,
+      "positions": 64, "head": "none"})");
+  const OpGraph graph = models::differentiate(forward, {.optimizer = models::OptimizerKind::adam}).graph;
+  policies::PassReport report;
+  const OpGraph staged = applied(graph, one(R"({"pipeline": {"cuts": ["layer.2"]}})"), &report);
+  REQUIRE(verify(staged).empty());
+  CHECK(count(staged, OpKind::send) == 2);
+  CHECK(figure(report, "sent_bytes") == 2 * 4 * 16 * 64 * 2);
+  // Each parameter's step is where the parameter is.
+  for (const OpId op : staged.ops()) {
+    if (staged.op(op).phase != Phase::optimizer) continue;
+    for (const TensorId input : staged.op(op).inputs)
+      if (staged.tensor(input).role == TensorRole::parameter)
+        CHECK(staged.op(op).target == staged.op(staged.consumers(input).front()).target);
+  }
+}
+
 TEST_CASE("Modules and chains become kernels", "[unit]") {
   const OpGraph eager =
       bert(R"({"layers": 2, "hidden": 64, "heads": 4, "intermediate": 256, "vocab": 128, "positions": 64,
