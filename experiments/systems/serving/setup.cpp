@@ -128,10 +128,11 @@ std::optional<std::string> divide_layers(const policies::Partition& policy, Kind
 
 /// Weights of a stage's device, and its KV cache a token: the most that a stage has of each. Where the stage with most
 /// weights has not most of the cache, memory is a little more than any stage takes.
-void divide_weights(KindLayout& layout) {
+void divide_weights(KindLayout& layout, const std::optional<HostWeightsParams>& on_host) {
   const DecoderMemory& memory = layout.memory;
   if (layout.params.pipeline_parallel == 1) {
     layout.weight_bytes = memory.whole;
+    if (on_host) layout.weight_bytes -= bytes_saved(*on_host, memory.weights);
     layout.cache_per_token = memory.whole_cache_per_token;
     return;
   }
@@ -140,6 +141,8 @@ void divide_weights(KindLayout& layout) {
       return std::accumulate(layers.begin() + stage.first, layers.begin() + stage.last, std::int64_t{0});
     };
     std::int64_t bytes = sum(memory.weights);
+    if (on_host)
+      bytes -= bytes_saved(*on_host, {memory.weights.begin() + stage.first, memory.weights.begin() + stage.last});
     if (stage.first == 0) bytes += memory.embedding;
     if (&stage == &layout.layers_of.back()) bytes += memory.head;
     layout.weight_bytes = std::max(layout.weight_bytes, bytes);
@@ -199,7 +202,7 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
     layout.memory = kind.graph ? graph_memory(kind.graph->graph, kind.limits.layers) : model_memory(layout.transformer);
     layout.kernels = make_kernels(kind, layout);
     if (const auto why = divide_layers(*partition, layout)) return why;
-    divide_weights(layout);
+    divide_weights(layout, config.replica.host_weights);
   }
   return std::nullopt;
 }
@@ -299,12 +302,15 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
   const auto beside = [&](std::unique_ptr<IterationModel> exact, const KindLayout& layout) {
-    const auto& memory = part(kind).attention;
-    if (!memory) return exact;
-    const auto& params = config.machine.devices[static_cast<std::size_t>(kind.device_group)].attention;
-    return std::unique_ptr<IterationModel>(std::make_unique<AttentionMemory>(
-        std::move(exact), *memory, params->schedule, models::kv_bytes_per_token_layer(layout.transformer),
-        layout.params.tensor_parallel));
+    if (const auto& memory = part(kind).attention) {
+      const auto& params = config.machine.devices[static_cast<std::size_t>(kind.device_group)].attention;
+      exact = std::make_unique<AttentionMemory>(std::move(exact), *memory, params->schedule,
+                                                models::kv_bytes_per_token_layer(layout.transformer),
+                                                layout.params.tensor_parallel);
+    }
+    if (const auto& on_host = config.replica.host_weights; on_host && on_host->share > 0)
+      exact = std::make_unique<HostWeights>(std::move(exact), *on_host, layout.memory.weights);
+    return exact;
   };
   for (std::size_t i = 0; i < kind.layouts.size(); ++i) {
     const KindLayout& layout = kind.layouts[i];

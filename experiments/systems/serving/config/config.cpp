@@ -514,6 +514,8 @@ sim::FieldRows<ReplicaParams> ReplicaParams::fields() {
                  "Most tokens of a request, prompt and output; null: the model's limit."),
       sim::field("kv_blocks", &ReplicaParams::kv_blocks, sim::Unit::blocks, sim::between(1, 1e9),
                  "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
+      sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
+                                    "Weights in host memory, which come over the host link in every iteration.")),
       sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
                  "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
       sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),

@@ -19,6 +19,7 @@
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/attention_memory.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/pricing/host_weights.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
 #include "hw/cost/cost_model.hpp"
@@ -105,6 +106,7 @@ struct ReplicaParams {
   double memory_margin = 0.1;
   std::optional<std::int64_t> max_context;
   std::optional<std::int64_t> kv_blocks;
+  std::optional<HostWeightsParams> host_weights;
   double iteration_overhead_s = 0;
   double sequence_overhead_s = 0;
 
