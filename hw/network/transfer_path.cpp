@@ -38,7 +38,9 @@ TransferPath measured(sim::Engine& engine, Network& network, double overhead_s, 
     if (!network.path(from, to, transfer.label, links, latency)) return path;
     path.links.insert(path.links.end(), links.begin(), links.end());
     arrivals.expect(latency + engine.scale().duration(overhead_s));
-    path.latency_s = std::max(path.latency_s, engine.scale().seconds(latency) + overhead_s);
+    const double latency_s = engine.scale().seconds(latency) + overhead_s;
+    path.latency_s = std::max(path.latency_s, latency_s);
+    path.mean_latency_s += latency_s / static_cast<double>(transfer.messages.size());
   }
   if (path.links.empty()) return path;
   std::ranges::sort(path.links);

@@ -35,6 +35,7 @@ void add_pairs(std::span<const NodeIndex> from, std::span<const NodeIndex> to, T
 struct TransferPath {
   double bandwidth = 0;          ///< bytes/s of the slowest message; 0: one has no path, or there is none
   double latency_s = 0;          ///< longest of a message, its overhead included
+  double mean_latency_s = 0;     ///< over messages: of a step of a ring, whose data pass all hops in turn
   std::vector<LinkIndex> links;  ///< of all messages, rising, each once
 };
 

@@ -56,6 +56,7 @@ TEST_CASE("a ring's share of a network is what its hops get when all send at onc
                {"from": "c", "to": "a", "bandwidth": "100 GB/s", "latency": "1 us"}]}}})");
   CHECK(ring(*far, {0, 1, 2}).bandwidth == Approx(2e9).epsilon(1e-6));
   CHECK(ring(*far, {0, 1, 2}).latency_s == Approx(0.05));
+  CHECK(ring(*far, {0, 1, 2}).mean_latency_s == Approx((0.05 + 2e-6) / 3));  // data go round: every hop in turn
   // A cable that is slow beside others takes no longer to measure than the clock reaches.
   const auto slow = topology(two_switches(2, "100 B/s"));
   CHECK(ring(*slow, pair).bandwidth == Approx(100).epsilon(0.02));

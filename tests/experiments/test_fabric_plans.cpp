@@ -57,6 +57,7 @@ TEST_CASE("messages of a transfer share links", "[unit]") {
   const auto paths = hw::transfer_paths(*topology, routing, {}, std::vector{pairs, hop, none});
   CHECK(paths[0].bandwidth == Approx(10e9).epsilon(1e-6));  // three messages leave each host
   CHECK(paths[0].latency_s == Approx(2e-6));
+  CHECK(paths[0].mean_latency_s == Approx(2e-6));
   CHECK(paths[0].links.size() == 8);
   CHECK(paths[1].bandwidth == Approx(30e9).epsilon(1e-6));
   CHECK(paths[1].links.size() == 4);

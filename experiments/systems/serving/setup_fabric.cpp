@@ -47,17 +47,18 @@ hw::TransferPath slower(const hw::TransferPath& a, const hw::TransferPath& b) {
   return key(b) < key(a) ? b : a;
 }
 
-/// A link whose ranks get that bandwidth at once: the library's rings and sends over it, each step of which waits for
-/// its latency; and no switch adds anything up.
-hw::LinkParams on_path(hw::LinkParams link, double bandwidth, double latency_s) {
-  link.bandwidth = bandwidth;
+/// A link whose ranks get what a path has, `each` messages at once: the library's rings over it, a step of which waits
+/// for the latency of a hop in the mean, its sends and exchanges, which wait for the longest; and no switch adds
+/// anything up.
+hw::LinkParams on_path(hw::LinkParams link, const hw::TransferPath& path, std::int64_t each = 1) {
+  link.bandwidth = path.bandwidth * static_cast<double>(each);
   link.pair_bandwidth = link.quad_bandwidth = link.relayed_bandwidth = 0;
   link.peers = 0;
   link.far = {};
   link.in_switch.ranks = 0;
-  for (double* step : {&link.ring.ll_step_s, &link.ring.ll128_step_s, &link.ring.simple_step_s, &link.peer.base_s,
-                       &link.peer.send_base_s})
-    *step += latency_s;
+  for (double* step : {&link.ring.ll_step_s, &link.ring.ll128_step_s, &link.ring.simple_step_s})
+    *step += path.mean_latency_s;
+  for (double* base : {&link.peer.base_s, &link.peer.send_base_s}) *base += path.latency_s;
   return link;
 }
 
@@ -98,7 +99,7 @@ class SharedLinks {
 
 bool LayoutPaths::like(const LayoutPaths& other) const {
   const auto same = [](const hw::TransferPath& a, const hw::TransferPath& b) {
-    return a.bandwidth == b.bandwidth && a.latency_s == b.latency_s;
+    return a.bandwidth == b.bandwidth && a.latency_s == b.latency_s && a.mean_latency_s == b.mean_latency_s;
   };
   return each == other.each && same(ring, other.ring) && same(exchange, other.exchange) && same(hop, other.hop);
 }
@@ -180,21 +181,20 @@ std::vector<LayoutPaths> ServingSetup::State::slowest_paths(std::size_t group) c
 hw::Device ServingSetup::State::on_network(const ReplicaKind& kind, std::size_t layout, hw::Device device) const {
   if (layout < kind.paths.size())
     if (const hw::TransferPath& ring = kind.paths[layout].ring; ring.bandwidth > 0)
-      device.link = on_path(device.link, ring.bandwidth, ring.latency_s);
+      device.link = on_path(device.link, ring);
   return device;
 }
 
 std::optional<hw::LinkParams> ServingSetup::State::between_lanes(const ReplicaKind& kind) const {
   if (kind.paths.empty() || kind.paths.front().exchange.bandwidth == 0) return std::nullopt;
   const LayoutPaths& own = kind.paths.front();
-  return on_path(part(kind).device.link, own.exchange.bandwidth * static_cast<double>(own.each),
-                 own.exchange.latency_s);
+  return on_path(part(kind).device.link, own.exchange, own.each);
 }
 
 hw::LinkParams ServingSetup::State::between_stages(const ReplicaKind& kind, std::size_t layout) const {
   const hw::LinkParams& link = part(kind).device.link;
   if (layout >= kind.paths.size() || kind.paths[layout].hop.bandwidth == 0) return link;
-  return on_path(link, kind.paths[layout].hop.bandwidth, kind.paths[layout].hop.latency_s);
+  return on_path(link, kind.paths[layout].hop);
 }
 
 std::shared_ptr<Wire> ServingSetup::State::wire(const ReplicaKind& kind, std::size_t number, sim::Engine& engine,
