@@ -239,6 +239,8 @@ TEST_CASE("faults of measured tables and of operator graphs beside other things"
   const std::string tables = "machine.profile.path=" ORRERY_SOURCE_DIR;
   CHECK(faults({tables, R"(machine.devices.0.clocks=["1.41 GHz"])"}) ==
         "--set:/machine/profile: expected no measured tables beside 'clocks' of devices");
+  CHECK(faults({tables, R"(replica.host_weights={"share": 0.5})"}) ==
+        "--set:/machine/profile: expected no measured tables beside weights in host memory");
   const std::string passes = R"(policies.passes={"order": []})";
   CHECK(faults({tables, passes}) == "--set:/policies/passes: expected no operator graph beside machine.profile");
   CHECK(faults({passes, "model.dtype=int8"}) ==

@@ -161,6 +161,8 @@ void check_power(const Node& policies, const Node& machine, const ServingConfig&
   if (any) faults.add(place_of(machine, "profile"), "expected no measured tables beside 'clocks' of devices");
   if (std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); }))
     faults.add(place_of(machine, "profile"), "expected no measured tables beside attention in memory");
+  if (config.replica.host_weights)
+    faults.add(place_of(machine, "profile"), "expected no measured tables beside weights in host memory");
   for (const DevicePart& part : config.parts)
     if (part.device.model != nullptr && part.device.cache.bandwidth <= 0)
       faults.add(
