@@ -216,6 +216,14 @@ TEST_CASE("what a network does not carry is said, and so are faults", "[unit]") 
     "lock_step": false}]})");
   experts.replace(experts.find("llama-2-13b"), 11, "mixtral-8x7b");
   CHECK(reason(experts) == "over machine.network ranks of data parallelism meet in lock step (lock_step)");
+  // 257 x 256 messages at once are too many to look at; it is said before they are.
+  std::string wide = config(257, R"("topology": {"policy": "star", "star": {"hosts": 257, "bandwidth": "1 GB/s",
+    "latency": "0 s"}})",
+                            R"(, "cluster": {"replicas": [{"tensor_parallel": 1, "data_parallel": 257,
+    "expert_parallel": 257}]})");
+  wide.replace(wide.find("llama-2-13b"), 11, "deepseek-v3");
+  CHECK(reason(wide) ==
+        "over machine.network at most 256 ranks exchange tokens (expert parallelism), a replica has 257");
 
   const auto faults_of = [](const std::string& text) {
     sim::Faults faults;
