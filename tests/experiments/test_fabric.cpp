@@ -139,6 +139,11 @@ TEST_CASE("a degraded cable is seen in the time between tokens while it lasts", 
   // For ever: the run ends, and says that nobody was served.
   const sim::Node lost = summary_of(gaps(R"({"at": "0.2 s", "link": "left->right", "share": 0})"));
   CHECK(lost.find("status")->as_string() == "unfinished");
+  // Neither do looks of a scaler, which come for as long as somebody is there, keep it going.
+  std::string scaled = with(config(2, two_switches(2, "2 GB/s", "0 s"), replicas(1), 1),
+                            R"("network_workload": {"events": [{"at": "0.2 s", "link": "left->right", "share": 0}]})");
+  scaled.insert(scaled.find(R"("batching")"), R"("scaling": {"policy": "keep_alive"}, )");
+  CHECK(summary_of(scaled).find("status")->as_string() == "unfinished");
 }
 
 TEST_CASE("a service and a job beside it slow each other down, and the run ends with the service", "[unit]") {

@@ -55,9 +55,12 @@ void add_counts(const ReplicaCounts& counts, TierOutcome& tiers) {
   tiers.device_tokens += counts.device_tokens;
 }
 
+/// Where nothing but looks at loads comes for so long, nothing else will: a message that no link carries, say.
+constexpr std::int64_t kIdleLooks = 1'000;
+
 /// Fires events up to the end that the config names. `over` says whether the service is, where others go on; empty: all
 /// events are the service's.
-void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const RunParams& run,
+void run_until_end(sim::Engine& engine, const Cluster& cluster, const ServingMetrics& metrics, const RunParams& run,
                    const sim::TickScale& scale, const std::function<bool()>& over) {
   const sim::Time until = run.until_s ? sim::Time{0} + scale.duration(*run.until_s) : sim::kNever;
   const auto enough = [&] {
@@ -70,8 +73,11 @@ void run_until_end(sim::Engine& engine, const ServingMetrics& metrics, const Run
     } alarm;
     if (run.until_s) engine.schedule_at(until, alarm);
     const std::size_t ours = run.until_s ? 1 : 0;
+    std::int64_t idle = 0;
     while (!enough() && !alarm.rang) {
       if (engine.pending() == ours) return;  // all is done, and time does not go on for nothing
+      idle = engine.pending() == ours + cluster.looks() ? idle + 1 : 0;
+      if (idle > kIdleLooks) return;
       engine.step();
     }
     if (!alarm.rang) return;
@@ -327,7 +333,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   cluster.start(config.cluster, std::move(wires));
   std::function<bool()> over;
   if (fabric && !config.network_workload.empty()) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
-  run_until_end(engine, metrics, config.run, scale, over);
+  run_until_end(engine, cluster, metrics, config.run, scale, over);
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);

@@ -246,14 +246,18 @@ class Drawer:
         return found
 
     def beside(self, found: dict[str, Any], part: str, devices: int) -> None:
-        """What meets the devices: memory that attends for decodes, a host that launches, a network that others use too."""
+        """What meets the devices: memory that attends for decodes, a host that launches, weights
+        that it keeps, a network that others use too."""
         machine = found["machine"]
         if self.chance(0.12):
             machine["devices"][0]["attention"] = {"part": self.one_of(MEMORIES),
                                                   "schedule": self.one_of(["serial", "interleaved", "fastest"])}
         if self.chance(0.12):
             machine["platform"] = {"part": self.one_of(PLATFORMS), "override": {"gpu": part}}
-        if devices > 1 and self.chance(0.25):
+        if self.chance(0.12):
+            found["replica"]["host_weights"] = {"share": self.one_of([0.2, 0.6, 1]),
+                                                "bandwidth": self.one_of(["25 GB/s", "400 GB/s", "4 TB/s"])}
+        if devices > 1 and self.chance(0.3):
             machine["network"] = self.network(devices)
             if self.chance(0.6):
                 found["network_workload"] = self.network_workload(machine["network"])

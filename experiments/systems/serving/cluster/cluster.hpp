@@ -116,6 +116,8 @@ class Cluster final : public RequestSink, public RequestPort {
   std::int64_t in_system() const { return in_system_; }
   /// Of these, those that wait for a replica to take them.
   std::int64_t parked() const { return std::ssize(parked_); }
+  /// Events to come that only look whether replicas should come, go or hand requests on.
+  std::size_t looks() const { return scaling_.looks() + (migrator_ && migrator_->looks() ? 1 : 0); }
   /// Tells whoever wants to know what a request does from now on.
   void tell(const Request& request, RequestPhase phase) {
     if (watched_) observer_->request_step({request.id, engine_.now(), phase, request.placed ? request.replica : -1});

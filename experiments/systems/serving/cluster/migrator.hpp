@@ -60,6 +60,8 @@ class Migrator final : public sim::EventHandler {
   void on_event(std::uint64_t payload) override;
   /// A request is over, wherever it was.
   void ended(const Request& request);
+  /// Whether it looks again.
+  bool looks() const { return looking_.has_value(); }
   /// Replica `i` is between two decisions.
   void boundary(std::size_t i);
   /// The run is over: the requests that are between two replicas.

@@ -5,6 +5,7 @@
 // back and nothing else to come the looks stop, so that a run can end.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -31,6 +32,11 @@ class Scaling final : public sim::EventHandler {
   /// A replica that drains has no request left.
   void drained(std::size_t i) { switch_off(i); }
   void on_event(std::uint64_t payload) override;
+  /// Decisions that are due at the end of an interval.
+  std::size_t looks() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(scalers_, [](const auto& scaler) { return scaler && scaler->tick_pending; }));
+  }
   /// Share of its idle power that a replica takes while it is off.
   std::optional<double> off_power(const Member& member) const;
 
