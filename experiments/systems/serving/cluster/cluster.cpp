@@ -156,6 +156,19 @@ void Cluster::open(std::size_t i) {
   for (Request* request : parked) dispatch(*request);
 }
 
+/// Everybody in its lanes, by order of arrival there (of all lanes, where they share a queue).
+static std::vector<Request*> evacuate(const Member& member) {
+  for (const auto& lane : member.lanes) lane->lane().halt();
+  std::vector<Request*> all;
+  for (const auto& lane : member.lanes) {
+    const std::vector<Request*> here = lane->evacuate();
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  if (member.scheduler != nullptr)
+    std::ranges::stable_sort(all, {}, [](const Request* request) { return std::pair(request->arrived, request->id); });
+  return all;
+}
+
 void Cluster::fail(std::size_t i) {
   Member& member = fleet_[i];
   member.down = true;
@@ -167,19 +180,6 @@ void Cluster::fail(std::size_t i) {
   for (Request* request : evacuate(member)) restart(*request);
   if (member.scheduler != nullptr) member.scheduler->clear();
   if (member.pipe != nullptr) member.pipe->clear({engine_.now().ticks, 0});
-}
-
-/// Everybody in its lanes, by order of arrival there (of all lanes, where they share a queue).
-std::vector<Request*> Cluster::evacuate(const Member& member) {
-  for (const auto& lane : member.lanes) lane->lane().halt();
-  std::vector<Request*> all;
-  for (const auto& lane : member.lanes) {
-    const std::vector<Request*> here = lane->evacuate();
-    all.insert(all.end(), here.begin(), here.end());
-  }
-  if (member.scheduler != nullptr)
-    std::ranges::stable_sort(all, {}, [](const Request* request) { return std::pair(request->arrived, request->id); });
-  return all;
 }
 
 void Cluster::come_back(std::size_t i) {

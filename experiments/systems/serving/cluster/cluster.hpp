@@ -105,7 +105,6 @@ class Cluster final : public RequestSink, public RequestPort {
   /// A request that lost its KV cache goes through the router again, but not for ever: one that needs longer than
   /// replicas stay up would never end.
   void restart(Request& request);
-  static std::vector<Request*> evacuate(const Member& member);
   /// A replica takes requests from now on.
   void open(std::size_t i);
   void fail(std::size_t i);
