@@ -38,14 +38,5 @@ inline std::string config(int devices, const std::string& network, const std::st
 inline std::string replicas(int count) {
   return fmt::format(R"(, "cluster": {{"replicas": [{{"count": {}, "tensor_parallel": 2}}]}})", count);
 }
-inline sim::Node summary_of(const std::string& text) {
-  INFO(text);
-  return summarise(run_config(text), sim::TickScale{});
-}
-inline double number(const sim::Node& node, const char* path) {
-  INFO(path);
-  REQUIRE(node.at(path) != nullptr);
-  return node.at(path)->as_number();
-}
 
 }  // namespace orrery::experiments::test

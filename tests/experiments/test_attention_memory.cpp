@@ -54,11 +54,6 @@ std::string config(const std::string& devices, const std::string& more = "") {
 std::string a100(int count, const std::string& attention) {
   return R"({"part": "a100-sxm4-80gb", "count": )" + std::to_string(count) + R"(, "attention": )" + attention + "}";
 }
-double number(const sim::Node& node, const char* path) {
-  INFO(path);
-  REQUIRE(node.at(path) != nullptr);
-  return node.at(path)->as_number();
-}
 
 }  // namespace
 
@@ -207,13 +202,6 @@ TEST_CASE("the background of stacks beside a device is drawn always", "[unit]") 
 }
 
 TEST_CASE("faults of attention in memory name its place", "[unit]") {
-  const auto faults_of = [](const std::string& text) {
-    sim::Faults faults;
-    (void)read_serving_config(sim::parse_json(text, "my.json"), test_systems().registries(), faults);
-    std::string all;
-    for (const sim::Fault& fault : faults.all()) all += fault.text() + "\n";
-    return all;
-  };
   CHECK(faults_of(config(a100(1, R"({"part": "attacc-bnak"})")))
             .starts_with("my.json:/machine/devices/0/attention/part: expected a part of the catalog"));
   CHECK(faults_of(config(a100(1, R"({"part": "gddr6-aim"})"))) ==

@@ -230,13 +230,6 @@ TEST_CASE("what a network does not carry is said, and so are faults", "[unit]") 
   CHECK(reason(wide) ==
         "over machine.network at most 256 ranks exchange tokens (expert parallelism), a replica has 257");
 
-  const auto faults_of = [](const std::string& text) {
-    sim::Faults faults;
-    (void)read_serving_config(sim::parse_json(text, "my.json"), test_systems().registries(), faults);
-    std::string all;
-    for (const sim::Fault& fault : faults.all()) all += fault.text() + "\n";
-    return all;
-  };
   CHECK(faults_of(config(4, two_switches(3, "2 GB/s"), replicas(2))) ==
         "my.json:/machine/network: expected a host for each of the 4 devices, got 3\n");
   CHECK(faults_of(config(4, "", R"(, "network_workload": {"jobs": []})")) ==

@@ -215,7 +215,7 @@ TEST_CASE("stages on wires: one send after another between two stages, and all t
 }
 
 TEST_CASE("each layout of a replica has the links of its own groups", "[unit]") {
-  // Seesaw switches four stages for prompts to four ranks for decodes. A ring of four crosses the trunk twice each way.
+  // Seesaw switches from four stages for prompts to four ranks for decodes.
   const auto run = [&](const std::string& network) {
     std::string text =
         config(4, network, R"(, "layouts": {"modes": [{"pipeline_parallel": 4}, {"tensor_parallel": 4}]})");

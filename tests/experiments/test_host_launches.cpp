@@ -42,14 +42,6 @@ std::string gh200(const std::string& platform = "", int count = 1) {
   return R"("devices": [{"part": "gh200-96gb", "count": )" + std::to_string(count) +
          R"(}], "platform": {"part": "platform-gh200")" + platform + "}";
 }
-sim::Node summary_of(const std::string& text) {
-  return summarise(run_config(text), sim::TickScale{});
-}
-double number(const sim::Node& node, const char* path) {
-  INFO(path);
-  REQUIRE(node.at(path) != nullptr);
-  return node.at(path)->as_number();
-}
 
 }  // namespace
 
@@ -311,13 +303,6 @@ TEST_CASE("counted launches leap as they step, under every profile", "[prop]") {
 }
 
 TEST_CASE("faults of a platform name its place", "[unit]") {
-  const auto faults_of = [](const std::string& text) {
-    sim::Faults faults;
-    (void)read_serving_config(sim::parse_json(text, "my.json"), test_systems().registries(), faults);
-    std::string all;
-    for (const sim::Fault& fault : faults.all()) all += fault.text() + "\n";
-    return all;
-  };
   CHECK(faults_of(config(R"("devices": [{"part": "h100-pcie-80gb", "count": 1}],
     "platform": {"part": "platform-gh200"})")) ==
         "my.json:/machine/platform: expected a platform of h100-pcie-80gb, platform-gh200 launches on gh200-96gb (its "

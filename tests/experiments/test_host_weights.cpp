@@ -1,6 +1,8 @@
 // Weights in host memory that come over the host link in every iteration.
 #include <fmt/format.h>
 
+#include "experiments/base/experiment.hpp"
+#include "hw/coupling/platform.hpp"
 #include "tests/experiments/leaps.hpp"
 #include "tests/serving/run_config.hpp"
 
@@ -24,15 +26,6 @@ std::string config(const std::string& replica, const std::string& plan = R"("ten
 }
 std::string on_host(double share, const std::string& bandwidth) {
   return fmt::format(R"("max_context": 1024, "host_weights": {{"share": {}, "bandwidth": "{}"}})", share, bandwidth);
-}
-sim::Node summary_of(const std::string& text) {
-  INFO(text);
-  return summarise(run_config(text), sim::TickScale{});
-}
-double number(const sim::Node& node, const char* path) {
-  INFO(path);
-  REQUIRE(node.at(path) != nullptr);
-  return node.at(path)->as_number();
 }
 
 /// Weights of a layer of Llama-2-7B in 16 bits: four products of 4,096 by 4,096, three of 4,096 by 11,008; two norms.
@@ -81,19 +74,25 @@ TEST_CASE("a model that does not fit is served with some of its weights on the h
   CHECK(number(half, "tbt_s.mean") > 0.6 * 130e9 / 25e9);
 }
 
+TEST_CASE("without a bandwidth weights come over the platform's link", "[unit]") {
+  // A GH200 copies to its device at what its platform says; an A100 without a platform at 25 GB/s.
+  const std::string share = R"("max_context": 1024, "host_weights": {"share": 1})";
+  std::string text = config(share);
+  CHECK(summary_of(text).dump() == summary_of(config(on_host(1, "25 GB/s"))).dump());
+  const std::string a100 = R"("devices": [{"part": "a100-sxm4-80gb", "count": 1}])";
+  text.replace(text.find(a100), a100.size(),
+               R"("devices": [{"part": "gh200-96gb", "count": 1}], "platform": {"part": "platform-gh200"})");
+  const double coupled = number(summary_of(text), "tbt_s.p50");
+  const auto copies = hw::read_platform("platform-gh200", home_folder() / "hw/catalog").params.copies.to_device;
+  CHECK(coupled == Approx(32 * (kProducts + kNorms) / copies.bandwidth).epsilon(1e-3));
+}
+
 TEST_CASE("weights on the host leap as they step", "[prop]") {
   for (const char* bandwidth : {"1 GB/s", "500 GB/s", "1.7 TB/s", "5 TB/s"})
     (void)same_with_leaps(config(on_host(1, bandwidth), R"("tensor_parallel": 1)", "llama-2-7b", 1, 20));
 }
 
 TEST_CASE("faults of weights on the host", "[unit]") {
-  const auto faults_of = [](const std::string& text) {
-    sim::Faults faults;
-    (void)read_serving_config(sim::parse_json(text, "my.json"), test_systems().registries(), faults);
-    std::string all;
-    for (const sim::Fault& fault : faults.all()) all += fault.text() + "\n";
-    return all;
-  };
   CHECK(faults_of(config(R"("host_weights": {"share": 1.5})")) ==
         "my.json:/replica/host_weights/share: expected 0 to 1, got 1.5\n");
   CHECK(faults_of(config(R"("host_weights": {"bandwidth": "1 GB/s"})")) ==

@@ -18,6 +18,28 @@ inline ServingResult run_config(const std::string& text) {
   return ServingSetup(read).run(nullptr);
 }
 
+/// The same as its summary.
+inline sim::Node summary_of(const std::string& text) {
+  INFO(text);
+  return summarise(run_config(text), sim::TickScale{});
+}
+
+/// A figure of a summary, which is there.
+inline double number(const sim::Node& node, const char* path) {
+  INFO(path);
+  REQUIRE(node.at(path) != nullptr);
+  return node.at(path)->as_number();
+}
+
+/// Faults of a config that stands in my.json, a line each.
+inline std::string faults_of(const std::string& text) {
+  sim::Faults faults;
+  (void)read_serving_config(sim::parse_json(text, "my.json"), test_systems().registries(), faults);
+  std::string all;
+  for (const sim::Fault& fault : faults.all()) all += fault.text() + "\n";
+  return all;
+}
+
 /// The summary but for the number of events, which alone may differ between leaping and stepping.
 inline std::string summary_text(const ServingResult& result) {
   sim::Node node = summarise(result, sim::TickScale{});

@@ -8,10 +8,11 @@ namespace orrery::experiments {
 
 sim::FieldRows<HostWeightsParams> HostWeightsParams::fields() {
   using P = HostWeightsParams;
-  static const sim::FieldTable table{sim::required(sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
-                                                              "Of every layer's weights that lies in host memory.")),
-                                     sim::field("bandwidth", &P::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
-                                                "From host memory to one device.")};
+  static const sim::FieldTable table{
+      sim::required(sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
+                               "Of every layer's weights that lies in host memory.")),
+      sim::field("bandwidth", &P::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                 "From host memory to one device; null: of the platform's copies, or 25 GB/s without a platform.")};
   return table;
 }
 
@@ -30,7 +31,7 @@ std::int64_t bytes_saved(const HostWeightsParams& params, const std::vector<std:
 
 HostWeights::HostWeights(std::unique_ptr<IterationModel> devices, const HostWeightsParams& params,
                          const std::vector<std::int64_t>& layer_bytes)
-    : devices_(std::move(devices)), bandwidth_(params.bandwidth) {
+    : devices_(std::move(devices)), bandwidth_(params.bandwidth.value()) {
   for (const std::int64_t bytes : layer_bytes) host_bytes_.push_back(host_bytes(params, bytes));
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
@@ -22,7 +23,7 @@ namespace orrery::experiments {
 
 struct HostWeightsParams {
   double share = 0;
-  double bandwidth = 25e9;
+  std::optional<double> bandwidth;  ///< filled in when the config is read
   static sim::FieldRows<HostWeightsParams> fields();
 };
 

@@ -36,9 +36,9 @@ void Flight::begin(std::int64_t iterations, const IterationPrice& price, std::in
   on_.books.kv_used(kv_.used_bytes());
   under_way_ = true;
   ahead_ = 0;
-  if (pipe_ != nullptr && pipe_->wired() != nullptr) {
+  if (pipe_ != nullptr && pipe_->wired()) {
     leap_.open = true;
-    return pipe_->wired()->enter(pipe_->last_ready(), pipe_->last_mode(), pipe_->last_work(), *this);
+    return pipe_->enter(*this);
   }
   leap_.open = wire_ != nullptr && leap_.price.sent.any();
   if (leap_.open) return await_wire();

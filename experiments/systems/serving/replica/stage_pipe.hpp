@@ -41,8 +41,8 @@ class StagePipe final : private WiredStages::Books {
 
   /// From now on stages send over these wires; a token's activations have so many bytes on a device.
   void wire(std::vector<std::vector<StageWires>> modes, std::int64_t token_bytes);
-  /// The stages in events; null: what pass() says comes to pass.
-  WiredStages* wired() { return wired_.get(); }
+  /// Whether iterations pass in events. If not, what pass() says comes to pass.
+  bool wired() const { return wired_ != nullptr; }
   /// An iteration that is ready for the first stage: when it leaves the last; of wired stages, when it would if it met
   /// nobody. Calls come in order of time. `host` may be null: launching takes no time.
   ExactTime pass(ExactTime ready, const BatchShape& shape, const HostTime* host = nullptr);
@@ -51,10 +51,8 @@ class StagePipe final : private WiredStages::Books {
   /// Stage time of the last iteration that passed, over stages; and the mean of these.
   std::int64_t last_work_ps() const { return last_work_ps_; }
   std::int64_t last_mean_ps() const { return last_work_ps_ / std::ssize(last_times_); }
-  /// The same iteration for wired stages, which it has yet to enter.
-  ExactTime last_ready() const { return last_ready_; }
-  std::int32_t last_mode() const { return last_mode_; }
-  const std::vector<StageWork>& last_work() const { return work_; }
+  /// That iteration enters wired stages; `listener` hears when it has left the last.
+  void enter(Wire::Listener& listener) { wired_->enter(last_ready_, last_mode_, work_, listener); }
   /// Of the last iteration that left wired stages: by how much its transfers took longer than alone.
   std::int64_t last_waited_ps() const { return last_waited_ps_; }
   /// When each stage had it.
