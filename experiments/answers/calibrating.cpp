@@ -29,7 +29,30 @@ void read_hold_out(const std::string& text, CalibrationOptions& fit) {
 bool is_calibrated(const fs::path& file) {
   std::ifstream in(file);
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return text.find("fitted by `orrery calibrate") != std::string::npos;
+  return text.find("fitted by `orrery calibrate") != std::string::npos ||
+         text.find("Written by `orrery calibrate") != std::string::npos;
+}
+
+std::string default_file(const CalibrateParams& params) {
+  return params.device + (params.residual ? "-residual.json" : params.training ? "-training.json" : "-calibrated.json");
+}
+
+/// What the file holds.
+sim::Node document_of(const Calibrated& made) {
+  if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return hw::residual_node(fit->residual);
+  return std::get<CalibrationResult>(made.result).entry;
+}
+
+/// Options of one kind of fit that another does not have.
+void check_params(const CalibrateParams& params) {
+  sim::Faults faults;
+  if (params.residual && params.training) faults.add({"--residual", ""}, "expected no --training beside it");
+  if (params.residual && !params.holdout.empty() && params.holdout != "none")
+    faults.add({"--holdout", ""}, "expected none beside --residual",
+               "its errors are of groups of rows that were held out, always");
+  if (params.residual && !params.blocks.empty())
+    faults.add({"--block", ""}, "expected none beside --residual", "it fits a block to each kind of kernel");
+  faults.throw_if_any();
 }
 
 }  // namespace
@@ -39,24 +62,39 @@ Calibrated calibrate_to_file(const CalibrateParams& params) {
                          .data = params.data,
                          .blocks = params.blocks,
                          .rows_per_table = static_cast<std::size_t>(params.rows)};
+  check_params(params);
   read_hold_out(params.holdout, fit);
-  const fs::path out =
-      params.out.empty() ? params.device + (params.training ? "-training.json" : "-calibrated.json") : params.out;
+  const fs::path out = params.out.empty() ? default_file(params) : params.out;
   if (fs::exists(out) && !params.force && !(params.out.empty() && is_calibrated(out)))
     sim::throw_fault({out.string(), ""}, "stands already", "another --out, or --force to replace it");
   if (out.has_parent_path() && !fs::is_directory(out.parent_path()))
     sim::throw_fault({out.parent_path().string(), ""}, "expected a folder to write to, found none");
   const PartShelf parts(home_folder() / "hw/catalog");
-  Calibrated made{params.training ? calibrate_training(fit, parts) : calibrate(fit, parts), out.string()};
+  Calibrated made{{}, out.string()};
+  if (params.residual) {
+    made.result = fit_residual({params.device, params.data, fit.rows_per_table, {}}, parts);
+  } else {
+    made.result = params.training ? calibrate_training(fit, parts) : calibrate(fit, parts);
+  }
   std::ofstream file(out);
-  file << made.result.entry.dump(2) << '\n';
+  file << document_of(made).dump(params.residual ? -1 : 2) << '\n';
   if (!file.flush()) sim::throw_fault({out.string(), ""}, "cannot be written");
   return made;
 }
 
+std::string calibrated_text(const Calibrated& made) {
+  if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return residual_text(*fit);
+  return calibration_text(std::get<CalibrationResult>(made.result));
+}
+
+sim::Node calibrated_json(const Calibrated& made) {
+  if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return residual_report(*fit);
+  return calibration_json(std::get<CalibrationResult>(made.result));
+}
+
 sim::Node calibrate_part(const CalibrateParams& params, const Asking&) {
   const Calibrated made = calibrate_to_file(params);
-  sim::Node node = calibration_json(made.result);
+  sim::Node node = calibrated_json(made);
   node.set("file", sim::Node::string(made.file));
   return node;
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "experiments/answers/answer.hpp"
 #include "experiments/fidelity/calibration.hpp"
+#include "experiments/fidelity/residual_fit.hpp"
 
 namespace orrery::experiments {
 
@@ -13,7 +15,7 @@ struct CalibrateParams {
   std::string device, data, holdout, out;
   std::vector<std::string> blocks;
   std::int64_t rows = 4000;
-  bool training = false, force = false;
+  bool training = false, residual = false, force = false;
   static constexpr auto fields() {
     using P = CalibrateParams;
     using sim::Unit;
@@ -23,24 +25,31 @@ struct CalibrateParams {
         sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),
                    "shapes (two fifths, by hash), device=NAME (constants from its family), or none."),
         sim::field("out", &P::out, Unit::path, sim::any_value(),
-                   "Catalog entry to write; empty: DEVICE-calibrated.json (DEVICE-training.json)."),
+                   "File to write; empty: DEVICE-calibrated.json (DEVICE-training.json, DEVICE-residual.json)."),
         sim::field("blocks", &P::blocks, Unit::text, sim::any_value(),
                    "Only these blocks of constants (gemm, attention …); none: all that have tables."),
         sim::field("rows", &P::rows, Unit::count, sim::between(1, 1e9), "Most rows of a table that are fitted."),
         sim::field("training", &P::training,
                    "Whether constants of a training run are fitted to tables of measured plans, and a part of a "
                    "config is written in place of a catalog entry."),
+        sim::field("residual", &P::residual,
+                   "Whether trees are fitted to what is left of the model's errors, and a residual of cost model "
+                   "`learned` is written in place of a catalog entry."),
         sim::field("force", &P::force, "Whether the file that `out` names is replaced.")};
   }
 };
 
+/// One of the two was asked for.
 struct Calibrated {
-  CalibrationResult result;
-  std::string file;  ///< that holds the entry
+  std::variant<CalibrationResult, ResidualFit> result;
+  std::string file;  ///< that holds the entry or the residual
 };
 
 /// Fits and writes the entry. Throws sim::ConfigError.
 Calibrated calibrate_to_file(const CalibrateParams& params);
+/// What was found, for people and as JSON.
+std::string calibrated_text(const Calibrated& made);
+sim::Node calibrated_json(const Calibrated& made);
 /// The same as JSON, with `file`.
 sim::Node calibrate_part(const CalibrateParams& params, const Asking& asking);
 

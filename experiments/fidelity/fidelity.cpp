@@ -132,12 +132,14 @@ std::vector<std::string> measured_files(const fs::path& folder) {
   return files;
 }
 
-std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts, const PointSink& points) {
+std::vector<FidelityLine> measure_fidelity(const fs::path& folder, const PartShelf& parts, const PointSink& points,
+                                           const ResidualShelf* learned) {
   std::vector<FidelityLine> lines;
   for (const std::string& file : measured_files(folder)) {
     try {
       const MeasuredTable table = MeasuredTable::read(folder, file, sim::Ragged::leave_out);
-      for (const Predictions::Column& column : predictions_of(table, parts)) {
+      for (Predictions::Column& column : predictions_of(table, parts)) {
+        if (learned != nullptr) learned->apply(parts, column);
         for (FidelityLine& line : fidelity_lines(table, column)) lines.push_back(std::move(line));
         if (points) points(table, column);
       }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/fidelity/residual_shelf.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "sim/base/document.hpp"
 
@@ -45,9 +46,9 @@ std::vector<std::string> measured_files(const std::filesystem::path& folder);
 using PointSink = std::function<void(const MeasuredTable&, const Predictions::Column&)>;
 
 /// Lines of every table of the folder. A file of no known kind is one line with `covered` 0 and a reason. `points` may
-/// be empty.
+/// be empty. With `learned`, predictions are corrected by residuals where there are any.
 std::vector<FidelityLine> measure_fidelity(const std::filesystem::path& folder, const PartShelf& parts,
-                                           const PointSink& points = {});
+                                           const PointSink& points = {}, const ResidualShelf* learned = nullptr);
 
 /// A PointSink that appends `table,metric,row,measured,predicted,regimes` to `out` (regimes with ';' between them).
 PointSink points_as_csv(std::ostream& out);

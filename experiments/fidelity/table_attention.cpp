@@ -88,22 +88,28 @@ class AttentionTables final : public TableKind {
       const std::int64_t dim = table.count(row, "head_dim");
       hw::AttentionPrefill prompt = prompts(batch, length, heads, kv_heads, dim);
       prompt.backward = backward;
-      const double attention_s =
-          context ? hw::tiled_prefill(gpu, prompt, hw::DType::bf16, how).time_s
-                  : hw::tiled_decode(gpu, {batch, batch * length, heads, kv_heads, dim}, hw::DType::bf16, how).time_s;
+      const hw::AttentionDecode decodes{batch, batch * length, heads, kv_heads, dim};
+      const double attention_s = context ? hw::tiled_prefill(gpu, prompt, hw::DType::bf16, how).time_s
+                                         : hw::tiled_decode(gpu, decodes, hw::DType::bf16, how).time_s;
       const double write_s = alone ? 0
                                    : gpu.launch_graph_s + hw::tiled_cache_write(gpu, context ? batch * length : batch,
                                                                                 kv_heads * dim, hw::DType::bf16, how)
                                                               .time_s;
       const double us = (attention_s + gpu.launch_graph_s + write_s) * 1e6;
+      const hw::Kernel kernel = context ? hw::Kernel{hw::OpClass::attention_prefill, hw::DType::bf16, prompt}
+                                        : hw::Kernel{hw::OpClass::attention_decode, hw::DType::bf16, decodes};
       out.add(metric, row, table.number(row, "time_us"), us,
-              {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)});
+              {batch_regime(batch), group_regime(heads, kv_heads), dim_regime(dim)}, {},
+              learnable(*found.entry, found.measured_as, kernel));
     });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
     return joined(table, row,
                   {"batch", table.has("tokens") ? "tokens" : "context", "num_heads", "num_kv_heads", "head_dim"});
+  }
+  std::string group_key(const MeasuredTable& table, std::size_t row) const override {
+    return joined(table, row, {"num_heads", "num_kv_heads", "head_dim"});
   }
 
  private:

@@ -84,6 +84,12 @@ class CollectiveTables final : public TableKind {
  private:
   using Found = PartShelf::Found<hw::GpuParams>;
 
+  /// `how` tells conditions of a table that the word of its part does not.
+  static Learnable learnable(const Found& found, const char* how, LibraryCall call, std::int64_t ranks,
+                             std::int64_t bytes) {
+    return {found.entry->name, found.measured_as + how, hw::residual_query(call, ranks, bytes)};
+  }
+
   /// `nccl_*` and `vidur_*`.
   static void predict_nccl(const MeasuredTable& table, const Found& found, Predictions& out) {
     hw::LinkParams link = found.entry->part.link;
@@ -100,7 +106,8 @@ class CollectiveTables final : public TableKind {
       const std::int64_t bytes = elements ? 2 * table.count(row, "message_elements", 0) : table.count(row, "bytes", 0);
       const hw::CollectiveCost cost = hw::library_collective(link, *call, ranks, bytes);
       const double us = std::max(vidur ? cost.sender_s : cost.time_s, interval) * 1e6;
-      out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), to_string(*call)});
+      out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), to_string(*call)}, {},
+              learnable(found, vidur ? "_by_host" : "", *call, ranks, bytes));
     });
   }
 
@@ -115,7 +122,8 @@ class CollectiveTables final : public TableKind {
       const std::int64_t bytes = table.count(row, "size_bytes", 0);
       const hw::CollectiveCost cost =
           hw::library_collective(found.entry->part.link, LibraryCall::all_reduce, table.count(row, "num_gpus"), bytes);
-      out.add(metric, row, table.number(row, column) * 1e-3, cost.time_s * 1e6, {size_regime(bytes)});
+      out.add(metric, row, table.number(row, column) * 1e-3, cost.time_s * 1e6, {size_regime(bytes)}, {},
+              learnable(found, "", LibraryCall::all_reduce, table.count(row, "num_gpus"), bytes));
     };
     out.each_row("time", table, [&](std::size_t row) { predict("time", "outofplace_ns", row); });
     if (!table.has("inplace_ns")) return;
@@ -147,7 +155,8 @@ class CollectiveTables final : public TableKind {
       out.add("time", row, ms, s * 1e3,
               {to_string(*call), found.entry->part.link.peers == 1           ? "no links"
                                  : found.entry->part.link.pair_bandwidth > 0 ? "mesh"
-                                                                             : "switch"});
+                                                                             : "switch"},
+              {}, learnable(found, "", *call, table.count(row, "gpus"), mebibytes << 20));
     });
   }
 

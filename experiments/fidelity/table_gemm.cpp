@@ -87,13 +87,18 @@ class GemmTables final : public TableKind {
       const hw::Gemm shape{table.count(row, names.m), table.count(row, names.n), table.count(row, names.k)};
       const double us = (how->launch_s + hw::plan_gemm(gpu, shape, *dtype, how->conditions).time.time_s) * 1e6;
       const std::string_view regime = shape.m <= 64 ? "m <= 64" : shape.m <= 512 ? "64 < m <= 512" : "m > 512";
-      out.add("time", row, table.number(row, names.time) * names.us, us, {regime});
+      out.add("time", row, table.number(row, names.time) * names.us, us, {regime}, {},
+              learnable(*found.entry, found.measured_as, {hw::OpClass::ffn_up, *dtype, shape}));
     });
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
     const Columns& names = columns_of(table);
     return table.text(row, names.m) + "x" + table.text(row, names.n) + "x" + table.text(row, names.k);
+  }
+  std::string group_key(const MeasuredTable& table, std::size_t row) const override {
+    const Columns& names = columns_of(table);
+    return table.text(row, names.n) + "x" + table.text(row, names.k);
   }
 };
 

@@ -20,6 +20,12 @@ std::string reason_of(const sim::ConfigError& error) {
 
 }  // namespace
 
+std::optional<Learnable> learnable(const hw::CatalogEntry<hw::GpuParams>& gpu, const std::string& library,
+                                   const hw::Kernel& kernel) {
+  const auto query = hw::residual_query(kernel, gpu.part.sms);
+  return query ? std::optional(Learnable{gpu.name, library, *query}) : std::nullopt;
+}
+
 Predictions::Column& Predictions::column(std::string_view metric) {
   for (Column& column : columns_)
     if (column.metric == metric) return column;
@@ -28,10 +34,11 @@ Predictions::Column& Predictions::column(std::string_view metric) {
 }
 
 void Predictions::add(std::string_view metric, std::size_t row, double measured, double predicted,
-                      std::initializer_list<std::string_view> regimes, std::optional<ServedRun> served) {
+                      std::initializer_list<std::string_view> regimes, std::optional<ServedRun> served,
+                      std::optional<Learnable> learnable) {
   if (!(measured > 0) || !std::isfinite(measured)) return skip(metric, row, "no measurement above zero");
   if (!(predicted > 0) || !std::isfinite(predicted)) return skip(metric, row, "the model has no answer for this shape");
-  column(metric).rows.push_back({row, measured, predicted, regimes, std::move(served)});
+  column(metric).rows.push_back({row, measured, predicted, regimes, std::move(served), std::move(learnable)});
 }
 
 void Predictions::skip(std::string_view metric, std::size_t, std::string_view reason) {

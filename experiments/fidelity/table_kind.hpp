@@ -14,6 +14,7 @@
 
 #include "experiments/fidelity/measured_table.hpp"
 #include "experiments/fidelity/part_shelf.hpp"
+#include "hw/cost/residual.hpp"
 
 namespace orrery::experiments {
 
@@ -26,6 +27,17 @@ struct ServedRun {
   bool experts = false;     ///< of the model; else it is dense
 };
 
+/// Of a row whose error a residual may learn: which part ran what, by whose kernels.
+struct Learnable {
+  std::string part;     ///< of the catalog
+  std::string library;  ///< the word of its `tables`
+  hw::ResidualQuery query;
+};
+
+/// A row that measured a kernel on a GPU; nothing where no residual corrects kernels like it.
+std::optional<Learnable> learnable(const hw::CatalogEntry<hw::GpuParams>& gpu, const std::string& library,
+                                   const hw::Kernel& kernel);
+
 /// What a kind says of the rows of one table.
 class Predictions {
  public:
@@ -34,6 +46,7 @@ class Predictions {
     double measured = 0, predicted = 0;
     std::vector<std::string_view> regimes;  ///< sub-regimes it belongs to, "m <= 256" …: string literals
     std::optional<ServedRun> served;        ///< all of its texts but `part` are literals
+    std::optional<Learnable> learnable;
   };
   struct Column {
     std::string metric;  ///< "time", "cycles", "kernel", "power" …
@@ -45,7 +58,8 @@ class Predictions {
   /// A row that a model covers; times in s or whatever unit both share. A measurement that is not above zero is none:
   /// such a row is skipped.
   void add(std::string_view metric, std::size_t row, double measured, double predicted,
-           std::initializer_list<std::string_view> regimes = {}, std::optional<ServedRun> served = {});
+           std::initializer_list<std::string_view> regimes = {}, std::optional<ServedRun> served = {},
+           std::optional<Learnable> learnable = {});
   /// A row that no model covers, and why.
   void skip(std::string_view metric, std::size_t row, std::string_view reason);
   void skip_all(std::string_view metric, const MeasuredTable& table, std::string_view reason);
@@ -71,6 +85,9 @@ class TableKind {
   virtual void predict(const MeasuredTable& table, const PartShelf& parts, Predictions& out) const = 0;
   /// What makes two rows one shape: rows of one key are held out together.
   virtual std::string shape_key(const MeasuredTable& table, std::size_t row) const = 0;
+  /// What makes rows alike in more than shape (weights of one size, heads of one model): held out together where the
+  /// question is what a residual learned. The shape where a kind knows of nothing coarser.
+  virtual std::string group_key(const MeasuredTable& table, std::size_t row) const { return shape_key(table, row); }
 };
 
 /// The number format of a cell: the names of hw::DType, and those of frameworks ("bfloat16", "half", "e4m3").

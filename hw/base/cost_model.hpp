@@ -5,6 +5,7 @@
 // non-negative shape that the device can run has an answer. Which models there are: hw/cost.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,8 @@
 #include "hw/base/power.hpp"
 
 namespace orrery::hw {
+
+class CollectiveCorrection;  // hw/network/link.hpp
 
 /// A device's answer to a kernel.
 class CostModel {
@@ -22,6 +25,8 @@ class CostModel {
   virtual Cost cost(const Kernel& kernel) const = 0;
   /// Why the device cannot run the kernel; nothing if it can.
   virtual std::optional<std::string> obstacle(const Kernel& /*kernel*/) const { return std::nullopt; }
+  /// What the model knows of collectives over the device's link that the closed forms do not; null: nothing.
+  virtual std::shared_ptr<const CollectiveCorrection> collectives() const { return nullptr; }
 };
 
 /// The cost of a kernel on a device that books energy by `power`: a FLOP at `flop_j`, a byte of device memory, and what

@@ -6,10 +6,24 @@ namespace orrery::hw {
 
 void register_cost_models(CostModelRegistry& registry) {
   register_kinds(registry);
+  register_learned(registry);
   register_profile(registry);
   register_roofline(registry);
   register_tiled(registry);
 }
+
+namespace {
+
+/// Whether a model is made for the kind of the device, be it that a file of its own is missing.
+bool is_made_for(const CostModelRegistry::Choice& choice, const Device& device) {
+  try {
+    return choice.make(device) != nullptr;
+  } catch (const sim::ConfigError&) {
+    return true;
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> cost_models_for(const Part& part) {
   CostModelRegistry registry("cost_model");
@@ -18,7 +32,7 @@ std::vector<std::string> cost_models_for(const Part& part) {
   std::vector<std::string> names;
   for (const std::string& name : registry.names()) {
     sim::Faults none;
-    if (registry.prepare(name, nullptr, {}, none).make(device) != nullptr) names.push_back(name);
+    if (is_made_for(registry.prepare(name, nullptr, {}, none), device)) names.push_back(name);
   }
   return names;
 }

@@ -18,12 +18,13 @@ namespace orrery::hw {
 /// Cost models by name; a factory needs the device, of which the model copies what it uses.
 using CostModelRegistry = sim::Registry<CostModel, const Device&>;
 
-/// Adds every model: of GPUs `profile` and `tiled`; `roofline` of whatever has peaks; `npu`, `cpu`, `fpga`, `upmem`,
-/// `bank_pim` and `attention_pim` of their kind; and `by_kind`, the one made for the device's kind.
+/// Adds every model: of GPUs `learned`, `profile` and `tiled`; `roofline` of whatever has peaks; `npu`, `cpu`, `fpga`,
+/// `upmem`, `bank_pim` and `attention_pim` of their kind; and `by_kind`, the one made for the device's kind.
 void register_cost_models(CostModelRegistry& registry);
 
 /// One function a policy file.
 void register_kinds(CostModelRegistry& registry);
+void register_learned(CostModelRegistry& registry);
 void register_profile(CostModelRegistry& registry);
 void register_roofline(CostModelRegistry& registry);
 void register_tiled(CostModelRegistry& registry);

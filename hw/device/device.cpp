@@ -248,6 +248,7 @@ Device make_device(std::string name, const Part& part, const CostModelFactory& m
   device.make_cost = make_cost;
   device.model = make_cost(device);
   if (device.model == nullptr) throw std::logic_error("a cost model that has no answer for " + device.name);
+  device.link.correction = device.model->collectives();
   return device;
 }
 

@@ -150,8 +150,11 @@ LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::
   return choose(link, call, n, shape_of(call, n, static_cast<double>(bytes)));
 }
 
-CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
-                                  PartAlignment parts) {
+namespace {
+
+/// By the equations alone.
+CollectiveCost closed_form(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                           PartAlignment parts) {
   CollectiveCost cost;
   cost.protocol = library_protocol(link, call, ranks, bytes);
   if (cost.protocol == LibraryProtocol::none) return cost;
@@ -173,6 +176,17 @@ CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std:
   cost.time_s = call == LibraryCall::all_to_all ? all_to_all_seconds(link, far, shape, n, kept)
                                                 : ring_seconds(link, cost.protocol, shape, n, size, kept);
   cost.sender_s = cost.time_s;
+  return cost;
+}
+
+}  // namespace
+
+CollectiveCost library_collective(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes,
+                                  PartAlignment parts) {
+  CollectiveCost cost = closed_form(link, call, ranks, bytes, parts);
+  if (link.correction == nullptr || cost.protocol == LibraryProtocol::none) return cost;
+  const double factor = link.correction->factor(static_cast<int>(call), ranks, bytes);
+  cost.time_s *= factor, cost.sender_s *= factor;
   return cost;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "sim/base/params.hpp"
 
@@ -70,6 +71,15 @@ struct UnalignedConstants {
   static sim::FieldRows<UnalignedConstants> fields();
 };
 
+/// What measured collectives of a link say of the closed forms' times.
+class CollectiveCorrection {
+ public:
+  virtual ~CollectiveCorrection() = default;
+  /// What the time of a call of kind `call` (the number of a LibraryCall) is to be multiplied by; 1 for what was not
+  /// measured.
+  virtual double factor(int call, std::int64_t ranks, std::int64_t bytes) const = 0;
+};
+
 /// Link of a device into its node. Times in s, bandwidth in bytes/s, energy in J.
 struct LinkParams {
   double bandwidth = 0;
@@ -85,6 +95,7 @@ struct LinkParams {
   PeerConstants peer;
   FarConstants far;
   UnalignedConstants unaligned;
+  std::shared_ptr<const CollectiveCorrection> correction;  ///< of the device's cost model; null: none
 
   static sim::FieldRows<LinkParams> fields();
   /// Faults that no single field shows. A part calls it with the node of its link.

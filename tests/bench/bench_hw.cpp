@@ -1,4 +1,5 @@
-// Benchmarks of hw/: one evaluation of a cost model. Budgets: 300 ns (`roofline`) and 1 us (`tiled`).
+// Benchmarks of hw/: one evaluation of a cost model. Budgets: 300 ns (`roofline`), 1 us (`tiled`), and 1 us
+// more for what `learned` adds.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -51,7 +52,12 @@ std::vector<Kernel> attention() {
 
 /// Seconds of one evaluation are the time of an iteration over the items of it.
 void evaluate(benchmark::State& state, const char* model_name, const std::vector<Kernel>& kernels) {
-  const auto model = make_cost_model(model_name, part("h100-sxm5-80gb"));
+  CostModelRegistry registry("cost_model");
+  register_cost_models(registry);
+  orrery::sim::Faults faults;
+  const auto choice = registry.prepare(model_name, nullptr, {}, faults);
+  const Device device = *make_device("h100-sxm5-80gb", part("h100-sxm5-80gb"), choice, {}, faults);
+  const auto model = choice.make(device);
   std::size_t i = 0;
   for (auto _ : state) {
     benchmark::DoNotOptimize(model->cost(kernels[i]));
@@ -65,6 +71,8 @@ void evaluate(benchmark::State& state, const char* model_name, const std::vector
 int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("gemm/roofline", evaluate, "roofline", products());
   benchmark::RegisterBenchmark("gemm/tiled", evaluate, "tiled", products());
+  benchmark::RegisterBenchmark("gemm/learned", evaluate, "learned", products());
+  benchmark::RegisterBenchmark("attention/learned", evaluate, "learned", attention());
   benchmark::RegisterBenchmark("attention/roofline", evaluate, "roofline", attention());
   benchmark::RegisterBenchmark("attention/tiled", evaluate, "tiled", attention());
   benchmark::Initialize(&argc, argv);

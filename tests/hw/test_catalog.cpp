@@ -179,8 +179,8 @@ TEST_CASE("what is missing is named too", "[unit]") {
 TEST_CASE("the registry offers the models and names them when asked for another", "[unit]") {
   CostModelRegistry registry("cost_model");
   register_cost_models(registry);
-  CHECK(registry.names() == std::vector<std::string>{"attention_pim", "bank_pim", "by_kind", "cpu", "fpga", "npu",
-                                                     "profile", "roofline", "tiled", "upmem"});
+  CHECK(registry.names() == std::vector<std::string>{"attention_pim", "bank_pim", "by_kind", "cpu", "fpga", "learned",
+                                                     "npu", "profile", "roofline", "tiled", "upmem"});
   sim::Faults faults;
   (void)registry.prepare("tield", nullptr, {"x.json", "/cost_model/policy"}, faults);
   REQUIRE(faults.size() == 1);

@@ -92,7 +92,7 @@ TEST_CASE("a part that does not compute is told apart", "[device]") {
 
 TEST_CASE("a model by name answers for its kinds, and others are told which do", "[device]") {
   const std::map<std::string, std::vector<std::string>> models{
-      {"a100-sxm4-80gb", {"by_kind", "profile", "roofline", "tiled"}},
+      {"a100-sxm4-80gb", {"by_kind", "learned", "profile", "roofline", "tiled"}},
       {"tpu-v4", {"by_kind", "npu", "roofline"}},
       {"epyc-9654", {"by_kind", "cpu", "roofline"}},
       {"alveo-u280", {"by_kind", "fpga", "roofline"}},

@@ -17,9 +17,9 @@ struct CalibrateOptions {
 int calibrate(const CalibrateOptions& options) {
   const experiments::Calibrated made = experiments::calibrate_to_file(options.params);
   if (options.json) {
-    fmt::print("{}\n", experiments::calibration_json(made.result).dump(2));
+    fmt::print("{}\n", experiments::calibrated_json(made).dump(2));
   } else {
-    fmt::print("{}", experiments::calibration_text(made.result));
+    fmt::print("{}", experiments::calibrated_text(made));
   }
   fmt::print(stderr, "wrote {}\n", made.file);
   return 0;
@@ -39,10 +39,13 @@ void add_calibrate(CLI::App& app, Action& action) {
       "Only these blocks of constants (gemm, attention …), or constants with --training (kernel, overlapped, host)");
   command->add_option("--rows", options->params.rows, "Most rows of a table that are fitted")
       ->check(CLI::Range(1, 1'000'000'000));
-  command->add_option("--out", options->params.out, "What to write (DEVICE-calibrated.json, DEVICE-training.json)");
+  command->add_option("--out", options->params.out,
+                      "What to write (DEVICE-calibrated.json, -training.json, -residual.json)");
   command->add_flag("--training", options->params.training,
                     "Fit what a training run takes beside its kernels to tables of measured plans "
                     "(training/*.steps.csv), and write section `machine` of a config");
+  command->add_flag("--residual", options->params.residual,
+                    "Fit trees to what is left of the model's errors, and write a residual of cost model `learned`");
   command->add_flag("--json", options->json, "As JSON; errors are fractions");
   command->add_flag("--force", options->params.force, "Replace the file that --out names");
   command->callback([options, &action] { action = [options](const Systems&) { return calibrate(*options); }; });

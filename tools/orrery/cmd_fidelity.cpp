@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
@@ -19,7 +21,8 @@ namespace fs = std::filesystem;
 
 struct FidelityOptions {
   std::string folder, points, png, served;
-  bool json = false;
+  std::vector<std::string> residuals;
+  bool json = false, learned = false;
 };
 
 int fidelity(const FidelityOptions& options) {
@@ -35,12 +38,15 @@ int fidelity(const FidelityOptions& options) {
   }
   const experiments::PointSink as_csv =
       points.is_open() ? experiments::points_as_csv(points) : experiments::PointSink();
+  std::optional<experiments::ResidualShelf> learned;
+  if (options.learned || !options.residuals.empty())
+    learned.emplace(experiments::home_folder() / "hw/catalog/residuals", options.residuals);
   experiments::ServedErrors served;
-  const auto lines = experiments::measure_fidelity(options.folder, parts,
-                                                   [&](const experiments::MeasuredTable& table, const auto& column) {
-                                                     served.add(table, column);
-                                                     if (as_csv) as_csv(table, column);
-                                                   });
+  const auto sink = [&](const experiments::MeasuredTable& table, const auto& column) {
+    served.add(table, column);
+    if (as_csv) as_csv(table, column);
+  };
+  const auto lines = experiments::measure_fidelity(options.folder, parts, sink, learned ? &*learned : nullptr);
   points.close();
   if (!options.served.empty()) experiments::write_text(options.served, served.node().dump(2) + "\n");
   if (options.json) {
@@ -66,6 +72,10 @@ void add_fidelity(CLI::App& app, Action& action) {
   command->add_option("--points", options->points, "CSV file for every row, measured and predicted");
   command->add_option("--served", options->served,
                       "JSON file for the errors of serving runs by part, engine and kind of model: what `run` tells");
+  command->add_flag("--learned", options->learned,
+                    "Correct predictions by the catalog's residuals (cost model `learned`)");
+  command->add_option("--residual", options->residuals,
+                      "Residuals of `orrery calibrate PART --residual`, before those of the catalog; as --learned");
   command->add_option("--png", options->png, "Folder for plots of predicted against measured, one a folder of tables");
   command->callback([options, &action] { action = [options](const Systems&) { return fidelity(*options); }; });
 }
