@@ -40,25 +40,10 @@ double DeploymentModel::collective_s(const models::Communication& c) const {
   return std::min(library_s, p_.direct_base_s + read / (p_.gpu.link.bandwidth * p_.direct_share));
 }
 
-std::optional<hw::Kernel> DeploymentModel::quantise(const hw::Kernel& product) const {
-  constexpr std::int64_t kBlock8 = 128, kBlock4 = 16;
-  const hw::WeightFormat format = hw::weights_of(product);
-  const bool eight = format == hw::WeightFormat::fp8 && p_.model.weights == hw::WeightFormat::fp8;
-  if (!eight && format != hw::WeightFormat::nvfp4) return std::nullopt;
-  std::int64_t rows = 0, columns = 0;
-  if (const auto* gemm = std::get_if<hw::Gemm>(&product.shape)) rows = gemm->m * gemm->batch, columns = gemm->k;
-  if (const auto* grouped = std::get_if<hw::GroupedGemm>(&product.shape)) rows = grouped->rows, columns = grouped->k;
-  return hw::quantise_kernel(rows, columns, eight ? kBlock8 : kBlock4, product.dtype, hw::DType::fp8);
-}
-
 void DeploymentModel::add(const models::Launches& launches, double times, Price& sum) const {
   for (const hw::Kernel& kernel : launches.kernels) {
     if (kernel.op == hw::OpClass::residual) continue;
     sum.device_s += times * cost_->cost(kernel).time_s;
-    sum.kernels += times;
-    const std::optional<hw::Kernel> before = quantise(kernel);
-    if (!before) continue;
-    sum.device_s += times * cost_->cost(*before).time_s;
     sum.kernels += times;
   }
   for (const models::Communication& c : launches.communications) {

@@ -18,8 +18,7 @@
 // run would add (order of admissions, ragged chunks) is below what the engines' versions differ by.
 //
 // Kernels are those of models/transformer/lowering.hpp with the engines' fusions: residual sums are part of norms;
-// small all-reduces go the engines' own way (each rank reads all others' buffers once); products with block scales
-// (nvfp4, and fp8 of models published so) have a pass before them that finds the activations' scales.
+// small all-reduces go the engines' own way (each rank reads all others' buffers once).
 #pragma once
 
 #include <cstdint>
@@ -96,9 +95,6 @@ class DeploymentModel {
     double device_s = 0, kernels = 0;
   };
   void add(const models::Launches& launches, double times, Price& sum) const;
-  /// The pass that turns a product's activations into blocks of 8 or 4 bits with scales of their own, if it needs one.
-  /// A single scale is known beforehand and rides in the pass before.
-  std::optional<hw::Kernel> quantise(const hw::Kernel& product) const;
   double collective_s(const models::Communication& c) const;
   double prompt_s(double decodes, double context, double tokens) const;
   double burst_s(double clients, double tokens) const;

@@ -28,8 +28,9 @@ class Rig final : public RequestSink, public sim::EventHandler {
       own.index = static_cast<std::int32_t>(i);
       replicas_.push_back(std::make_unique<Replica>(std::move(own)));
     }
+    request_ps_ = parts.host == nullptr ? 0 : std::llround(parts.host->request_s() * 1e12);
     for (std::size_t i = 0; i < requests.size(); ++i)
-      engine_.schedule_at(sim::Time{static_cast<std::int64_t>(std::llround(requests[i].arrived_s * 1e12))}, *this, i);
+      engine_.schedule_at(sim::Time{std::llround(requests[i].arrived_s * 1e12) + request_ps_}, *this, i);
   }
 
   std::vector<std::optional<ReplayTimes>> run() {
@@ -41,7 +42,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
     const auto i = static_cast<std::size_t>(payload);
     Request& request = live_[i];
     request.id = static_cast<std::int64_t>(payload);
-    request.arrived = engine_.now();
+    request.arrived = engine_.now() - sim::Duration{request_ps_};
     request.prompt_tokens = requests_[i].prompt_tokens;
     request.output_tokens = requests_[i].output_tokens;
     request.text = {{payload + 1, request.prompt_tokens + request.output_tokens}};
@@ -62,6 +63,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
   sim::Engine engine_{1, sim::TickScale{1}};
   Instants instants_{engine_};
   ServingMetrics metrics_;
+  std::int64_t request_ps_ = 0;  ///< before the scheduler sees a request
   std::vector<Request> live_;
   std::vector<std::optional<ReplayTimes>> times_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -156,7 +156,8 @@ class SiliconTables final : public TableKind {
       if (text.empty() || text == "bf16" || text == "bfloat16" || text == "fp16") return WeightFormat::as_dtype;
       throw Uncovered{fmt::format("weights in '{}' are not modelled", text)};
     };
-    models::NumberFormats out{.dtype = hw::DType::bf16, .cache = {}};
+    // A single scale is known beforehand and rides in the pass before; scales by block take a pass of their own.
+    models::NumberFormats out{.dtype = hw::DType::bf16, .cache = {}, .activations = models::ActivationScales::block};
     out.ffn = out.attention = format("gemm_quant_mode");
     out.experts = format("moe_quant_mode");
     // Published 4-bit checkpoints keep latent attention, and int4 ones all but the experts, in 16 bits.

@@ -17,12 +17,13 @@
 // fold that projection into queries and outputs and attend to the latents, which are all that is cached.
 //
 // Number formats: `dtype` of activations, norms, embedding and head; formats of their own for the weights of attention,
-// feed-forward and experts, and for the cache.
+// feed-forward and experts, and for the cache. Products in 8 or 4 bits take activations in as many: `activations` says
+// what finds their scales (ActivationScales).
 //
 // Exact: parameters, FLOPs of matrix products and attention, KV bytes (windowed layers: at most, see AttentionShape).
 // Counted by convention (docs/models.md): FLOPs and bytes of the passes over memory. Left out: indices (token ids,
 // slots, block tables), biases in traffic and FLOPs (they ride in the products' epilogues), sequence parallelism,
-// pipeline stages (the caller takes layers and edges apart), passes that only turn activations into 8 or 4 bits.
+// pipeline stages (the caller takes layers and edges apart).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@
 #include "hw/base/kernel.hpp"
 #include "models/transformer/batch_dims.hpp"
 #include "models/transformer/hf_config.hpp"
+#include "models/transformer/number_formats.hpp"
 #include "models/transformer/router.hpp"
 #include "sim/base/enum_names.hpp"
 
@@ -97,15 +99,6 @@ struct Op {
 
 /// True for matrix products and attention, whose FLOPs are the model's; the others run on the vector units.
 bool is_matrix(const Op& op);
-
-/// Number formats of a model as it is served.
-struct NumberFormats {
-  hw::DType dtype = hw::DType::fp16;  ///< activations, norms, embedding, router and head
-  hw::WeightFormat attention = hw::WeightFormat::as_dtype;
-  hw::WeightFormat ffn = hw::WeightFormat::as_dtype;  ///< and shared experts
-  hw::WeightFormat experts = hw::WeightFormat::as_dtype;
-  std::optional<hw::DType> cache;  ///< of cached keys and values; absent: as dtype
-};
 
 /// How ranks share a model. tp x attention_dp ranks in all; expert_parallel divides them.
 struct Split {

@@ -28,6 +28,10 @@ bool travels_in_bytes(hw::WeightFormat format) {
   return bits > 0 && bits <= 64 * 8 && format != hw::WeightFormat::int4;
 }
 
+constexpr std::int64_t kScaleBytes = 4;
+constexpr std::int64_t kQuantiseFlops = 4;  // magnitude, comparison, product, rounding; and a division for each scale
+constexpr std::int64_t kBlock8 = 128, kBlock4 = 16;
+
 /// Makes the operators of one rank.
 class Builder {
  public:
@@ -126,6 +130,45 @@ class Builder {
     out.flops = seen * (4 * q_width);
     out.activation_bytes = bytes(queries, 2 * q_width);
     out.kv_bytes = read * (2 * t_.kv_heads * c_.head_dim * cached);
+    return out;
+  }
+
+  /// Elements that share a scale in the pass before a product with such weights; 0: there is no pass.
+  std::int64_t scaled_block(hw::WeightFormat weights) const {
+    if (weights == hw::WeightFormat::nvfp4) return kBlock4;
+    return weights == hw::WeightFormat::fp8 && c_.weights == hw::WeightFormat::fp8 ? kBlock8 : 0;
+  }
+
+  /// Adds what finds the scales of a product's activations, `width` elements for each of the product's rows.
+  void add_scales(std::vector<Op>& ops, const Op& product, std::int64_t width, hw::WeightFormat weights) const {
+    using hw::OpClass;
+    const Dim rows = product.rows;
+    const SymExpr whole = bytes(rows, width), quantised = size_of(rows) * width;
+    if (t_.formats.activations == ActivationScales::block) {
+      const std::int64_t block = scaled_block(weights);
+      if (block == 0) return;
+      const std::int64_t scales = (width + block - 1) / block;
+      ops.push_back(pass(product.name + "_scales", OpClass::quantise, rows, kQuantiseFlops * width + scales,
+                         {.reads = whole, .writes = quantised + size_of(rows) * (scales * kScaleBytes)}));
+    } else if (t_.formats.activations == ActivationScales::tensor &&
+               (weights == hw::WeightFormat::fp8 || weights == hw::WeightFormat::int8)) {
+      ops.push_back(pass(product.name + "_zero", OpClass::quantise, rows, 0, {.writes = SymExpr(kScaleBytes)}));
+      ops.push_back(pass(product.name + "_largest", OpClass::quantise, rows, 2 * width,
+                         {.reads = whole, .writes = SymExpr(kScaleBytes)}));
+      ops.push_back(pass(product.name + "_convert", OpClass::quantise, rows, 2 * width,
+                         {.reads = whole, .writes = quantised}));
+    }
+  }
+
+  /// The operators with what their products' activations need before them.
+  std::vector<Op> with_scales(std::vector<Op> ops) const {
+    if (t_.formats.activations == ActivationScales::fused) return ops;
+    std::vector<Op> out;
+    for (Op& op : ops) {
+      if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) add_scales(out, op, gemm->k * gemm->batch, gemm->weights);
+      if (const auto* grouped = std::get_if<ExpertShape>(&op.shape)) add_scales(out, op, grouped->k, grouped->weights);
+      out.push_back(std::move(op));
+    }
     return out;
   }
 
@@ -332,7 +375,7 @@ class Builder {
       reduce(ops, "ffn_all_reduce");
     }
     ops.push_back(residual("ffn_residual", c_.parallel_block ? 2 : 1));
-    return ops;
+    return with_scales(std::move(ops));
   }
 
   std::vector<Op> embedding() const {

@@ -26,6 +26,7 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
   formats.attention = formats.ffn = params.weight_format.value_or(model.weights);
   formats.experts = params.expert_format.value_or(params.weight_format.value_or(model.expert_weights));
   formats.cache = params.kv_dtype;
+  formats.activations = params.activation_scales;
   return formats;
 }
 

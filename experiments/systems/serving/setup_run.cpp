@@ -320,6 +320,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
                   deciders(config, engine));
   cluster.migrate(config.policies.migration.make(), config.migration);
   const std::unique_ptr<HostTime> host = host_of(config);
+  cluster.receive_in(scale.duration(host->request_s()));
   std::optional<LiveFabric> fabric;
   if (config.fabric) fabric.emplace(*config.fabric, engine, progress);
   hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;

@@ -57,6 +57,11 @@ void Cluster::send(Request& request) {
   tell(request, RequestPhase::queued);
   if (in_system_++ == 0 && failures_) failures_->watch();
   if (migrator_) migrator_->poke();
+  if (door_) return door_->enter(request);
+  admit(request);
+}
+
+void Cluster::admit(Request& request) {
   if (const auto reason = turned_away(request)) {
     end(request, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
@@ -224,6 +229,8 @@ void Cluster::finish() {
     for (Request* request : migrator_->finish()) end(*request, "unfinished", std::nullopt);
     totals_.migrations = migrator_->totals();
   }
+  if (door_)
+    for (Request* request : door_->finish()) end(*request, "unfinished", std::nullopt);
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
   for (const Member& member : fleet_) {
     for (const auto& lane : member.lanes) lane->lane().halt();

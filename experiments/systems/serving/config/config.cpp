@@ -100,7 +100,7 @@ void read_graph(const Node& model, const Node& policies, ServingConfig& config, 
   for (const ChosenPass& pass : config.passes)
     if (pass.per_size)
       faults.add(place_of(*block, "per_size"), "expected no passes per size: a service has one graph for all");
-  for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype"})
+  for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype", "activation_scales"})
     if (const Node* given = model.find(format); given != nullptr && !given->is_null())
       faults.add(given->origin(), "expected none beside an operator graph, whose tensors have formats of their own");
   if (const Node* router = model.find("router"); named && router != nullptr && router->is_object())
@@ -303,6 +303,10 @@ sim::FieldRows<ModelParams> ModelParams::fields() {
           sim::field("expert_dtype", &ModelParams::expert_format,
                      "Format of the weights of experts; null: weight_dtype, or as published."),
           sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
+          sim::field("activation_scales", &ModelParams::activation_scales,
+                     "What turns activations into the 8 or 4 bits of weights: the kernel that writes them (fused), a "
+                     "pass before each product with scales by block (block), or three kernels that find one scale for "
+                     "all (tensor: vLLM of 2024 with --quantization fp8)."),
           sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")},
       graph_source_fields<ModelParams>());
   return table;

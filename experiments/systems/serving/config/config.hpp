@@ -23,6 +23,7 @@
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
 #include "hw/cost/cost_model.hpp"
+#include "models/transformer/number_formats.hpp"
 #include "models/transformer/router.hpp"
 #include "policies/admission/admission.hpp"
 #include "policies/batching/batching.hpp"
@@ -74,6 +75,7 @@ struct ModelParams {
   hw::DType dtype = hw::DType::fp16;
   std::optional<hw::WeightFormat> weight_format, expert_format;
   std::optional<hw::DType> kv_dtype;
+  models::ActivationScales activation_scales = models::ActivationScales::fused;
   models::RouterParams router;
   std::optional<models::BuilderRegistry::Choice> builder;
   std::optional<ImportParams> import_;

@@ -23,6 +23,7 @@ constexpr auto stage_fields() {
       seconds("prepare_token", &HostStages::prepare_token_s, 1, "The part of it that each new token adds."),
       seconds("launch", &HostStages::launch_s, 60, "Launching an iteration's kernels one by one, beside the layers'."),
       seconds("launch_layer", &HostStages::launch_layer_s, 1, "Launching those of a layer."),
+      seconds("launch_kernel", &HostStages::launch_kernel_s, 1, "Launching each kernel and collective."),
       seconds("graph_launch", &HostStages::graph_launch_s, 60, "Launching an iteration that is a captured graph."),
       seconds("graph_launch_layer", &HostStages::graph_launch_layer_s, 1,
               "The part of it that each layer adds (graphs in pieces, attention between them)."),
@@ -32,7 +33,10 @@ constexpr auto stage_fields() {
       seconds("sample", &HostStages::sample_s, 60, "What the host does once the next tokens are known."),
       seconds("sample_sequence", &HostStages::sample_sequence_s, 1, "The part of it that each sequence adds."),
       seconds("detokenise_sequence", &HostStages::detokenise_sequence_s, 1,
-              "Text, stop conditions and streaming, for each sequence.")});
+              "Text, stop conditions and streaming, for each sequence."),
+      seconds("request", &HostStages::request_s, 60,
+              "What a request takes before the scheduler sees it (HTTP, chat template, tokeniser), all of them side by "
+              "side.")});
 }
 
 struct SerialParams : HostStages {
@@ -81,6 +85,24 @@ struct VllmV0Params : HostStages {
     detokenise_sequence_s = 20e-6;
   }
   static constexpr auto fields() { return stage_fields<VllmV0Params>(); }
+};
+
+/// vLLM of 2024 (V0 from 0.5.4 on): one loop, decodes as captured graphs of up to 256 sequences, iterations with prompts
+/// kernel by kernel. Constants: fitted to the rows of Llama-3.1-70B and Mistral-Large on eight ranks of
+/// serving/apex_8xh100_vllm.csv, TPOT (schedule) and TTFT (kernels, request); judged on two and four ranks
+/// (docs/serving-fidelity.md). Models of more than 32,768 positions have their prompts cut into chunks of 512 tokens there
+/// (pull requests 6666 and, for 2,048 tokens, 10544 of vllm-project/vllm): policy `sarathi` with that budget.
+struct Vllm2024Params : HostStages {
+  Vllm2024Params() {
+    schedule_s = 1.6e-3;
+    schedule_sequence_s = 0.27e-3;
+    launch_kernel_s = 17e-6;
+    graph_launch_s = 30e-6;
+    graph_tokens = 256;
+    graph_prompts = false;
+    request_s = 14e-3;
+  }
+  static constexpr auto fields() { return stage_fields<Vllm2024Params>(); }
 };
 
 /// vLLM V1 (0.8 and later): scheduler in a process of its own beside API server and detokeniser, graphs up to 512
@@ -165,7 +187,7 @@ void lengthen(const HostWork& work, IterationPrice& price) {
 
 StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hidden,
                                const std::optional<LaunchCosts>& counted)
-    : hidden_(hidden), graph_tokens_(stages.graph_tokens), graph_prompts_(stages.graph_prompts) {
+    : hidden_(hidden), graph_tokens_(stages.graph_tokens), request_s_(stages.request_s), graph_prompts_(stages.graph_prompts) {
   const double speed = counted ? counted->core_speed : 1;
   const auto put = [&](bool away, double fixed, double sequence, double token) {
     (away ? covered_ : exposed_)
@@ -181,6 +203,7 @@ StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hid
   if (!counted) {
     stream_.pass = picoseconds(stages.launch_s);
     stream_.layer = picoseconds(stages.launch_layer_s);
+    stream_.launch = picoseconds(stages.launch_kernel_s);
     graph_.pass = picoseconds(stages.graph_launch_s);
     graph_.layer = picoseconds(stages.graph_launch_layer_s);
     return;
@@ -234,6 +257,10 @@ void register_host_times(HostRegistry& registry) {
                              [](const VllmV0Params& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
                              });
+  registry.add<Vllm2024Params>("vllm_2024", "vLLM of 2024: one loop, decodes as captured graphs.",
+                               [](const Vllm2024Params& p, const Counted& counted) {
+                                 return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+                               });
   registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.",
                              [](const VllmV1Params& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);

@@ -1,11 +1,12 @@
 // What the CPU of a serving engine does for an iteration, and how much of it the devices wait for.
 //
-// Stages of an iteration of s sequences and t new tokens through l layers:
+// Stages of an iteration of s sequences and t new tokens through l layers and k kernels:
 //   schedule    a + b s        the scheduler, block tables, the queue
 //   prepare     a + b s + c t  input tensors and their way to the device
-//   launch      a + b l        handing over kernels; as a captured graph (up to graph_tokens tokens) a + b l of its own
+//   launch      a + b l + c k  handing over kernels; as a captured graph (up to graph_tokens tokens) a + b l of its own
 //   sample      a + b s        what the host does with the logits' result
 //   detokenise  b s            text, stop strings, streams of output
+// And before any iteration, beside all others, `request`: HTTP, chat template, tokeniser.
 // Where the machine names a platform (hw/coupling), launches are counted in place of the times above: a kernel costs
 // the framework's time of an operator and a call of the driver, a captured graph one call, graphs in pieces (those with
 // a graph_launch_layer) one for each layer and its attention as a kernel; kernels last as the platform's do, in a
@@ -56,6 +57,8 @@ class HostTime {
   virtual HostWork work(const BatchShape& shape, const IterationPrice& price) const = 0;
   /// Whether an iteration is decided upon when the one before it begins.
   virtual bool decides_ahead() const { return false; }
+  /// What a request takes before the scheduler sees it, s.
+  virtual double request_s() const { return 0; }
   /// Lengthens the price of an iteration that no pipeline cuts.
   void apply(const BatchShape& shape, IterationPrice& price) const { lengthen(work(shape, price), price); }
 };
@@ -73,12 +76,13 @@ struct LaunchCosts {
 struct HostStages {
   double schedule_s = 0, schedule_sequence_s = 0;
   double prepare_s = 0, prepare_sequence_s = 0, prepare_token_s = 0;
-  double launch_s = 0, launch_layer_s = 0;
+  double launch_s = 0, launch_layer_s = 0, launch_kernel_s = 0;
   double graph_launch_s = 0, graph_launch_layer_s = 0;
   std::int64_t graph_tokens = 0;
   bool graph_prompts = true;
   double sample_s = 0, sample_sequence_s = 0;
   double detokenise_sequence_s = 0;
+  double request_s = 0;
 };
 
 /// Which of them run while the devices do.
@@ -94,6 +98,7 @@ class StagedHostTime final : public HostTime {
                  const std::optional<LaunchCosts>& counted = std::nullopt);
   HostWork work(const BatchShape& shape, const IterationPrice& price) const override;
   bool decides_ahead() const override { return hidden_.ahead; }
+  double request_s() const override { return request_s_; }
 
  private:
   /// Picoseconds: a + b sequences + c tokens.
@@ -115,6 +120,7 @@ class StagedHostTime final : public HostTime {
   Line exposed_, covered_;
   Launching stream_, graph_;
   std::int64_t graph_tokens_, latency_ps_ = 0;
+  double request_s_;
   bool graph_prompts_;
 };
 
@@ -129,6 +135,7 @@ class AddedHostTime final : public HostTime {
     return work;
   }
   bool decides_ahead() const override { return base_->decides_ahead(); }
+  double request_s() const override { return base_->request_s(); }
 
  private:
   std::unique_ptr<HostTime> base_;
