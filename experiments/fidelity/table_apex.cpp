@@ -14,7 +14,7 @@
 // Plans of 4TP and 2TP are predicted.
 //
 // In some rows the sum of latencies is 2 to 5 times requests x (TTFT + answer x TPOT): the file holds more than one run,
-// or waiting that TTFT does not. Their TTFT is a metric of its own ("ttft, totals contradict").
+// or waiting that TTFT does not. Their TTFT is a metric of its own ("ttft (totals contradict)").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ class ApexRuns final : public TableKind {
       ServedRun run{"tpot", std::string(kPart), "vLLM of 2024", "sarathi"};
       out.add("tpot", row, table.number(row, "mean_tpot_s"), ours.tpot_s, {ranks, plan->traffic}, run);
       if (contradicts(table, row, n)) {
-        out.add("ttft, totals contradict", row, table.number(row, "mean_ttft_s"), ours.ttft_s, {ranks, plan->traffic});
+        out.add("ttft (totals contradict)", row, table.number(row, "mean_ttft_s"), ours.ttft_s, {ranks, plan->traffic});
         return;
       }
       run.figure = "ttft";

@@ -107,10 +107,10 @@ class SplitwiseTimes final : public TableKind {
       Segment tokens{.first = 0, .last = static_cast<std::int32_t>(config.layers), .tokens = batch};
       tokens.decode = {batch, batch * (prompt + answer / 2)};
       ServedRun run{"ttft", std::string(machine->part), "vLLM of 2023", "vllm_v0"};
-      out.add(capped ? "prompt, capped" : "prompt", row, table.number(row, "prompt_time"),
+      out.add(capped ? "prompt (capped)" : "prompt", row, table.number(row, "prompt_time"),
               host->request_s() * 1e3 + milliseconds(prompts), {regime}, run);
       run.figure = "tpot";
-      out.add(capped ? "token, capped" : "token", row, table.number(row, "token_time"), milliseconds(tokens), {regime},
+      out.add(capped ? "token (capped)" : "token", row, table.number(row, "token_time"), milliseconds(tokens), {regime},
               run);
     });
   }

@@ -199,7 +199,12 @@ class VllmRuns final : public TableKind {
     if (!known) return out.skip_all("ttft", table, fmt::format("model '{}' is not in the catalog", settings.model));
     const models::ModelConfig config =
         models::load_model("catalog:" + *known, home_folder() / "models/catalog", {meta.string(), "/model"});
-    Run run{found.entry->name, found.entry->part, models::build_transformer(config, kType, settings.tp), settings, {}};
+    Run run{found.entry->name,
+            found.entry->part,
+            models::build_transformer(config, {.dtype = kType, .cache = {}}, {.tp = settings.tp}, {},
+                                      models::Sampler::random),
+            settings,
+            {}};
     for (std::size_t row = 0; row < table.rows(); ++row)
       run.requests.push_back({table.number(row, "arrived_at"), table.count(row, "num_prefill_tokens"),
                               table.count(row, "num_decode_tokens")});

@@ -1,5 +1,5 @@
-// Number formats of a model as it is served: of activations, weights and cache, and how activations get into the bits of
-// the weights.
+// How a model is served that its config does not say: number formats of activations, weights and cache, how activations
+// get into the bits of the weights, and how tokens are sampled.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +33,14 @@ struct NumberFormats {
   std::optional<hw::DType> cache;  ///< of cached keys and values; absent: as dtype
   ActivationScales activations = ActivationScales::fused;
 };
+
+/// How the next token is found in the logits: the largest of them, or a draw. A draw takes five passes in fp32, each a
+/// kernel: temperature (8 bytes a logit), softmax (12), exponential noise (4), quotient (12) and the largest (4), as
+/// vLLM V1's sampler without top-k and top-p.
+enum class Sampler : std::uint8_t { greedy, random };
+constexpr auto enum_names(Sampler) {
+  using enum Sampler;
+  return sim::names<Sampler>({{"greedy", greedy}, {"random", random}});
+}
 
 }  // namespace orrery::models

@@ -23,8 +23,9 @@ std::int64_t held_bytes(const std::vector<Op>& ops) {
 
 /// The share of one rank of a split that has no obstacle.
 Transformer build(const ModelConfig& config, const NumberFormats& formats, const Split& split,
-                  const RouterParams& router) {
+                  const RouterParams& router, Sampler sampler) {
   Transformer t;
+  t.sampler = sampler;
   t.config = config;
   t.formats = formats;
   t.dtype = formats.dtype;
@@ -88,22 +89,22 @@ std::optional<std::string> split_obstacle(const ModelConfig& config, const Split
 }
 
 Transformer build_transformer(const ModelConfig& config, const NumberFormats& formats, const Split& split,
-                              const RouterParams& router, const sim::Origin& where) {
+                              const RouterParams& router, Sampler sampler, const sim::Origin& where) {
   if (std::optional<std::string> obstacle = split_obstacle(config, split))
     sim::throw_fault(where, std::move(*obstacle));
-  return build(config, formats, split, router);
+  return build(config, formats, split, router, sampler);
 }
 
 Transformer build_transformer(const ModelConfig& config, hw::DType dtype, std::int64_t tp, const sim::Origin& where) {
-  return build_transformer(config, {.dtype = dtype, .cache = {}}, {.tp = tp}, {}, where);
+  return build_transformer(config, {.dtype = dtype, .cache = {}}, {.tp = tp}, {}, Sampler::greedy, where);
 }
 
 std::int64_t parameters(const ModelConfig& config) {
-  return rank_parameters(build(config, {}, {}, {}));
+  return rank_parameters(build(config, {}, {}, {}, Sampler::greedy));
 }
 
 std::int64_t active_parameters(const ModelConfig& config) {
-  const Transformer t = build(config, {}, {}, {});
+  const Transformer t = build(config, {}, {}, {}, Sampler::greedy);
   std::int64_t idle = 0;
   for (const LayerKind& kind : t.kinds)
     for (const Op& op : kind.ops)

@@ -121,6 +121,7 @@ struct LayerKind {
 struct Transformer {
   ModelConfig config;
   NumberFormats formats;
+  Sampler sampler = Sampler::greedy;
   hw::DType dtype = hw::DType::fp16;
   Split split;
   std::int64_t tp = 1;
@@ -146,7 +147,8 @@ std::optional<std::string> split_obstacle(const ModelConfig& config, const Split
 Transformer build_transformer(const ModelConfig& config, hw::DType dtype, std::int64_t tp,
                               const sim::Origin& where = {});
 Transformer build_transformer(const ModelConfig& config, const NumberFormats& formats, const Split& split,
-                              const RouterParams& router = {}, const sim::Origin& where = {});
+                              const RouterParams& router = {}, Sampler sampler = Sampler::greedy,
+                              const sim::Origin& where = {});
 
 /// Parameters of the whole model; a tied head counts once.
 std::int64_t parameters(const ModelConfig& config);

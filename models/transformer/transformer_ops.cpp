@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kNormFlops = 4, kLayerNormFlops = 7, kRopeFlops = 3, kResidualFlops = 1, kActivationFlops = 5,
                        kPlainActivationFlops = 1, kSamplingFlops = 1;
 constexpr std::int64_t kTokenIdBytes = 4;
+constexpr std::int64_t kLogitBytes = 4;   // of a draw's passes
 constexpr std::int64_t kScoreFlops = 5;   // softmax of a router's scores; and a comparison for every choice
 constexpr std::int64_t kChoiceBytes = 8;  // weight and index of an expert
 constexpr std::int64_t kSortBytes = 4;    // index of a sorted row
@@ -155,8 +156,8 @@ class Builder {
       ops.push_back(pass(product.name + "_zero", OpClass::quantise, rows, 0, {.writes = SymExpr(kScaleBytes)}));
       ops.push_back(pass(product.name + "_largest", OpClass::quantise, rows, 2 * width,
                          {.reads = whole, .writes = SymExpr(kScaleBytes)}));
-      ops.push_back(pass(product.name + "_convert", OpClass::quantise, rows, 2 * width,
-                         {.reads = whole, .writes = quantised}));
+      ops.push_back(
+          pass(product.name + "_convert", OpClass::quantise, rows, 2 * width, {.reads = whole, .writes = quantised}));
     }
   }
 
@@ -165,7 +166,8 @@ class Builder {
     if (t_.formats.activations == ActivationScales::fused) return ops;
     std::vector<Op> out;
     for (Op& op : ops) {
-      if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) add_scales(out, op, gemm->k * gemm->batch, gemm->weights);
+      if (const auto* gemm = std::get_if<GemmShape>(&op.shape))
+        add_scales(out, op, gemm->k * gemm->batch, gemm->weights);
       if (const auto* grouped = std::get_if<ExpertShape>(&op.shape)) add_scales(out, op, grouped->k, grouped->weights);
       out.push_back(std::move(op));
     }
@@ -409,10 +411,25 @@ class Builder {
       ops.push_back(collective("logits_all_gather", Collective::all_gather, bytes(Dim::logit_rows, vocab), t_.tp));
       ops.back().rows = Dim::logit_rows;
     }
+    if (t_.sampler == Sampler::random) add_draw(ops);
     ops.push_back(
         pass("sampling", hw::OpClass::sampling, Dim::logit_rows, kSamplingFlops * c_.vocab_size,
              {.reads = bytes(Dim::logit_rows, c_.vocab_size), .writes = size_of(Dim::logit_rows) * kTokenIdBytes}));
     return ops;
+  }
+
+  /// The passes of a draw, of which the last one finds the largest quotient; every rank draws for itself.
+  void add_draw(std::vector<Op>& ops) const {
+    const SymExpr logits = size_of(Dim::logit_rows) * (c_.vocab_size * kLogitBytes);
+    const auto add = [&](const char* name, std::int64_t flops, std::int64_t reads, std::int64_t writes) {
+      ops.push_back(pass(name, hw::OpClass::sampling, Dim::logit_rows, flops * c_.vocab_size,
+                         {.reads = logits * reads, .writes = writes > 0 ? logits * writes : SymExpr(kTokenIdBytes)}));
+    };
+    add("temperature", 1, 1, 1);
+    add("probabilities", kScoreFlops, 2, 1);
+    add("noise", 1, 0, 1);
+    add("quotient", 1, 2, 1);
+    add("draw", 1, 1, 0);
   }
 
   /// Norms of the last token's embedding and of the hidden state, and their projection to one (DeepSeek-V3, 2.2).

@@ -63,6 +63,42 @@ TEST_CASE("stages of the host add up unless they are hidden", "[unit]") {
   CHECK(hidden.decides_ahead());
 }
 
+TEST_CASE("launching kernels one by one is a floor, and graphs are none", "[unit]") {
+  HostStages one_by_one = stages();
+  one_by_one.launch_layer_s = 0;
+  one_by_one.launch_kernel_s = 3e-6;
+  const StagedHostTime host(one_by_one, {});
+  // Nine tokens are past the graphs: 400 kernels at 3 us are 1.2 ms, longer than 0.5 ms of devices. Exposed 82.5 us.
+  IterationPrice price{.time_ps = 500 * kUs, .launches = 400};
+  host.apply(decodes(9), price);
+  CHECK(price.time_ps == 1200 * kUs + 82 * kUs + kUs / 2);
+  // Where devices take longer launches do not show.
+  price = {.time_ps = 2000 * kUs, .launches = 400};
+  host.apply(decodes(9), price);
+  CHECK(price.time_ps == 2000 * kUs + 82 * kUs + kUs / 2);
+  // Four are a graph: 5 us to launch.
+  price = {.time_ps = 100 * kUs, .launches = 400};
+  host.apply(decodes(4), price);
+  CHECK(price.time_ps == 155 * kUs);
+}
+
+TEST_CASE("the profile of vLLM of 2024: graphs for decodes alone, requests that take their time", "[unit]") {
+  HostRegistry registry("host");
+  register_host_times(registry);
+  sim::Faults faults;
+  const auto host = registry.prepare("vllm_2024", nullptr, {}, faults).make(std::nullopt);
+  CHECK(host->request_s() == Approx(14e-3));
+  CHECK_FALSE(host->decides_ahead());
+  IterationPrice price{.time_ps = 20'000 * kUs, .launches = 1000};
+  host->apply(decodes(4), price);
+  CHECK(price.time_ps == (20'000 + 1600 + 4 * 270) * kUs);
+  BatchShape mixed = decodes(4);
+  mixed.segments[0].prefill.add(10, 0);
+  price = {.time_ps = 10'000 * kUs, .launches = 1000};
+  host->apply(mixed, price);
+  CHECK(price.time_ps == (17'000 + 1600 + 4 * 270) * kUs);  // 1,000 kernels at 17 us
+}
+
 TEST_CASE("launching counts every layer once, however the batch is cut", "[unit]") {
   // Kernels one by one: 7 us and 2 us a layer; a graph: 5 us and 3 us a layer. 32 layers in one segment, or in two of 8
   // and 24, take 71 or 101 us beside the devices' 10; the last 24 alone 55 or 77 us.

@@ -198,8 +198,8 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
         .tp = params.tensor_parallel, .attention_dp = kind.data_parallel, .expert_parallel = kind.expert_parallel};
     KindLayout& layout = kind.layouts.emplace_back();
     layout.params = params;
-    layout.transformer =
-        models::build_transformer(model, number_formats(config.model, model), split, config.model.router);
+    layout.transformer = models::build_transformer(model, number_formats(config.model, model), split,
+                                                   config.model.router, config.model.sampler);
     layout.memory = kind.graph ? graph_memory(kind.graph->graph, kind.limits.layers) : model_memory(layout.transformer);
     layout.kernels = make_kernels(kind, layout);
     if (const auto why = divide_layers(*partition, layout)) return why;

@@ -100,7 +100,7 @@ void read_graph(const Node& model, const Node& policies, ServingConfig& config, 
   for (const ChosenPass& pass : config.passes)
     if (pass.per_size)
       faults.add(place_of(*block, "per_size"), "expected no passes per size: a service has one graph for all");
-  for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype", "activation_scales"})
+  for (const char* format : {"weight_dtype", "expert_dtype", "kv_dtype", "activation_scales", "sampler"})
     if (const Node* given = model.find(format); given != nullptr && !given->is_null())
       faults.add(given->origin(), "expected none beside an operator graph, whose tensors have formats of their own");
   if (const Node* router = model.find("router"); named && router != nullptr && router->is_object())
@@ -307,6 +307,9 @@ sim::FieldRows<ModelParams> ModelParams::fields() {
                      "What turns activations into the 8 or 4 bits of weights: the kernel that writes them (fused), a "
                      "pass before each product with scales by block (block), or three kernels that find one scale for "
                      "all (tensor: vLLM of 2024 with --quantization fp8)."),
+          sim::field("sampler", &ModelParams::sampler,
+                     "How the next token is found: the largest logit (greedy), or a draw, which takes five passes over "
+                     "the logits in fp32 (random)."),
           sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")},
       graph_source_fields<ModelParams>());
   return table;

@@ -76,6 +76,7 @@ struct ModelParams {
   std::optional<hw::WeightFormat> weight_format, expert_format;
   std::optional<hw::DType> kv_dtype;
   models::ActivationScales activation_scales = models::ActivationScales::fused;
+  models::Sampler sampler = models::Sampler::greedy;
   models::RouterParams router;
   std::optional<models::BuilderRegistry::Choice> builder;
   std::optional<ImportParams> import_;
