@@ -145,8 +145,8 @@ TEST_CASE("A table of a vLLM run says what the serving system says of the same r
   // A block is never handed out: 2,000 of the 2,001.
   const ServingResult run = run_config(
       R"({"kind": "experiment", "version": 1, "system": "serving", "machine": {"devices": [{"part": "rtx-4090"}]},
-        "model": {"config": "catalog:llama-3.1-8b", "dtype": "bf16"}, "workload": {"trace": {"format": "orrery_csv", "path": ")" +
-      log.string() +
+        "model": {"config": "catalog:llama-3.1-8b", "dtype": "bf16", "sampler": "random"},
+        "workload": {"trace": {"format": "orrery_csv", "path": ")" + log.string() +
       R"("}}, "policies": {"batching": {"policy": "vllm_v1", "vllm_v1": {"max_num_batched_tokens": 1024,
         "max_num_seqs": 64, "room_for_prompt": true}}, "kvcache": {"policy": "block_hash"}},
         "host": {"policy": "vllm_v1"}, "replica": {"max_context": 4096, "kv_blocks": 2000}})");

@@ -5,6 +5,7 @@
 #include "experiments/systems/network/live_workload.hpp"
 #include "experiments/systems/network/summary.hpp"
 #include "experiments/systems/serving/cluster/cluster.hpp"
+#include "experiments/systems/serving/cluster/front_door.hpp"
 #include "experiments/systems/serving/load/load.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
@@ -320,7 +321,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
                   deciders(config, engine));
   cluster.migrate(config.policies.migration.make(), config.migration);
   const std::unique_ptr<HostTime> host = host_of(config);
-  cluster.receive_in(scale.duration(host->request_s()));
+  FrontDoor door(engine, cluster, scale.duration(host->request_s()));
   std::optional<LiveFabric> fabric;
   if (config.fabric) fabric.emplace(*config.fabric, engine, progress);
   hw::MessageCarrier* const carrier = fabric ? &fabric->workload.run() : nullptr;
@@ -331,10 +332,12 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
     for (std::size_t i = 0; i < cluster.size(); ++i) wires.hosts.push_back(hosts_of(config, i));
     fabric->workload.start();
   }
-  cluster.start(config.cluster, std::move(wires));
+  cluster.start(config.cluster, std::move(wires), host->request_s() > 0 ? &door : nullptr);
   std::function<bool()> over;
-  if (fabric && !config.network_workload.empty()) over = [&] { return load->exhausted() && cluster.in_system() == 0; };
+  if (fabric && !config.network_workload.empty())
+    over = [&] { return load->exhausted() && door.empty() && cluster.in_system() == 0; };
   run_until_end(engine, cluster, metrics, config.run, scale, over);
+  door.finish();
   cluster.finish();
   result.end = engine.now();
   result.simulated_s = scale.seconds(result.end);

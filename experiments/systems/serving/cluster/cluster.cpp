@@ -28,7 +28,7 @@ void Cluster::add(MemberParts parts) {
   open(fleet_.size() - 1);
 }
 
-void Cluster::start(const ClusterParams& params, KvWires wires) {
+void Cluster::start(const ClusterParams& params, KvWires wires, RequestPort* door) {
   if (migrator_ && wires.network != nullptr) migrator_->use(wires);
   if (std::any_of(fleet_.begin(), fleet_.end(), [](const Member& m) { return m.role == Role::prefill; }))
     hand_overs_ =
@@ -39,7 +39,7 @@ void Cluster::start(const ClusterParams& params, KvWires wires) {
   scaling_.begin(fleet_.prompts(), policies_.scaling.get(), params.scaling);
   scaling_.begin(fleet_.decodes(), policies_.decode_scaling.get(), params.decode_scaling);
   retries_ = params.failures.retries;
-  load_.start(engine_, *this);
+  load_.start(engine_, door != nullptr ? *door : *this);
 }
 
 // ---- the way of a request
@@ -57,11 +57,6 @@ void Cluster::send(Request& request) {
   tell(request, RequestPhase::queued);
   if (in_system_++ == 0 && failures_) failures_->watch();
   if (migrator_) migrator_->poke();
-  if (door_) return door_->enter(request);
-  admit(request);
-}
-
-void Cluster::admit(Request& request) {
   if (const auto reason = turned_away(request)) {
     end(request, fmt::format("rejected:{}", *reason), std::nullopt);
     return;
@@ -229,8 +224,6 @@ void Cluster::finish() {
     for (Request* request : migrator_->finish()) end(*request, "unfinished", std::nullopt);
     totals_.migrations = migrator_->totals();
   }
-  if (door_)
-    for (Request* request : door_->finish()) end(*request, "unfinished", std::nullopt);
   for (Request* request : parked_) end(*request, "unfinished", std::nullopt);
   for (const Member& member : fleet_) {
     for (const auto& lane : member.lanes) lane->lane().halt();

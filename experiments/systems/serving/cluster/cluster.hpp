@@ -18,7 +18,6 @@
 #include "experiments/systems/serving/cluster/cold_start.hpp"
 #include "experiments/systems/serving/cluster/failures.hpp"
 #include "experiments/systems/serving/cluster/fleet.hpp"
-#include "experiments/systems/serving/cluster/front_door.hpp"
 #include "experiments/systems/serving/cluster/hand_overs.hpp"
 #include "experiments/systems/serving/cluster/migrator.hpp"
 #include "experiments/systems/serving/cluster/scaling.hpp"
@@ -62,12 +61,9 @@ class Cluster final : public RequestSink, public RequestPort {
   void migrate(std::unique_ptr<policies::Migration> policy, const MigrationParams& params) {
     migrator_ = std::make_unique<Migrator>(engine_, *this, fleet_, std::move(policy), params);
   }
-  /// What a request takes before a scheduler sees it; before start().
-  void receive_in(sim::Duration takes) {
-    if (takes.ticks > 0) door_ = std::make_unique<FrontDoor>(engine_, *this, takes);
-  }
   /// Once all replicas are there. `wires`: how KV caches go from one to another, where the machine has a network.
-  void start(const ClusterParams& params = {}, KvWires wires = {});
+  /// `door`: what requests pass on their way here; null: nothing.
+  void start(const ClusterParams& params = {}, KvWires wires = {}, RequestPort* door = nullptr);
   /// The run was cut short, or is over: whatever is still here is unfinished.
   void finish();
 
@@ -96,8 +92,6 @@ class Cluster final : public RequestSink, public RequestPort {
   const ClusterTotals& totals() const { return totals_; }
 
   // For those who move requests, and have replicas come and go.
-  /// A request that was sent is here: admission control and the router see it. flush() after the last.
-  void admit(Request& request);
   /// Gives a request that is in no replica to this one (migrated, failed over): it counts there from now on. flush()
   /// after the last. `first`: at the head of its queue.
   void deliver(Request& request, std::size_t i, bool first = false);
@@ -148,7 +142,6 @@ class Cluster final : public RequestSink, public RequestPort {
   RequestPool pool_;
   Fleet fleet_;
   Scaling scaling_;
-  std::unique_ptr<FrontDoor> door_;        // where requests take time to come in
   std::unique_ptr<HandOvers> hand_overs_;  // where replicas only prefill
   std::unique_ptr<Failures> failures_;     // where replicas fail
   std::unique_ptr<Migrator> migrator_;
