@@ -187,7 +187,7 @@ std::vector<Answer> answers() {
                               }),
       make_answer<CalibrateParams>(
           "calibrate", "Fits the constants of a part to measured tables.",
-          [](const CalibrateParams& p, const Systems&, const Asking& asking) { return calibrate_part(p, asking); }),
+          [](const CalibrateParams& p, const Systems& systems, const Asking&) { return calibrate_part(p, systems); }),
       make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
       make_answer<TrainingImportParams>("import_deepspeed", "DeepSpeed's config as a training config.",

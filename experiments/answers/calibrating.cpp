@@ -34,11 +34,19 @@ bool is_calibrated(const fs::path& file) {
 }
 
 std::string default_file(const CalibrateParams& params) {
+  if (!params.from_log.empty()) return fs::path(params.device).stem().string() + "-fitted.json";
   return params.device + (params.residual ? "-residual.json" : params.training ? "-training.json" : "-calibrated.json");
 }
 
-/// What the file holds.
-sim::Node document_of(const Calibrated& made) {
+/// What the file holds. Constants from a log lie over the config that they are of.
+sim::Node document_of(const Calibrated& made, const CalibrateParams& params) {
+  if (const auto* fit = std::get_if<LogFit>(&made.result)) {
+    sim::Node node = sim::Node::object();
+    const fs::path folder = fs::absolute(made.file).parent_path();
+    node.set("base", sim::Node::string(fs::absolute(params.device).lexically_relative(folder).generic_string()));
+    sim::merge_over(node, fit->overrides);
+    return node;
+  }
   if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return hw::residual_node(fit->residual);
   return std::get<CalibrationResult>(made.result).entry;
 }
@@ -52,12 +60,17 @@ void check_params(const CalibrateParams& params) {
                "its errors are of groups of rows that were held out, always");
   if (params.residual && !params.blocks.empty())
     faults.add({"--block", ""}, "expected none beside --residual", "it fits a block to each kind of kernel");
+  const bool log = !params.from_log.empty();
+  if (log && (params.residual || params.training || !params.data.empty() || !params.blocks.empty()))
+    faults.add({"--from-log", ""}, "expected no --data, --block, --residual or --training beside it");
+  if (!log && params.data.empty()) faults.add({"--data", ""}, "expected a folder of measured tables, found none");
+  if (!log && !params.constants.empty()) faults.add({"--constant", ""}, "expected none without --from-log");
   faults.throw_if_any();
 }
 
 }  // namespace
 
-Calibrated calibrate_to_file(const CalibrateParams& params) {
+Calibrated calibrate_to_file(const CalibrateParams& params, const Systems& systems) {
   CalibrationOptions fit{.device = params.device,
                          .data = params.data,
                          .blocks = params.blocks,
@@ -71,29 +84,33 @@ Calibrated calibrate_to_file(const CalibrateParams& params) {
     sim::throw_fault({out.parent_path().string(), ""}, "expected a folder to write to, found none");
   const PartShelf parts(home_folder() / "hw/catalog");
   Calibrated made{{}, out.string()};
-  if (params.residual) {
+  if (!params.from_log.empty()) {
+    made.result = fit_to_log({params.device, params.from_log, params.constants, {}}, systems);
+  } else if (params.residual) {
     made.result = fit_residual({params.device, params.data, fit.rows_per_table, {}}, parts);
   } else {
     made.result = params.training ? calibrate_training(fit, parts) : calibrate(fit, parts);
   }
   std::ofstream file(out);
-  file << document_of(made).dump(params.residual ? -1 : 2) << '\n';
+  file << document_of(made, params).dump(params.residual ? -1 : 2) << '\n';
   if (!file.flush()) sim::throw_fault({out.string(), ""}, "cannot be written");
   return made;
 }
 
 std::string calibrated_text(const Calibrated& made) {
+  if (const auto* fit = std::get_if<LogFit>(&made.result)) return log_fit_text(*fit);
   if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return residual_text(*fit);
   return calibration_text(std::get<CalibrationResult>(made.result));
 }
 
 sim::Node calibrated_json(const Calibrated& made) {
+  if (const auto* fit = std::get_if<LogFit>(&made.result)) return log_fit_report(*fit);
   if (const auto* fit = std::get_if<ResidualFit>(&made.result)) return residual_report(*fit);
   return calibration_json(std::get<CalibrationResult>(made.result));
 }
 
-sim::Node calibrate_part(const CalibrateParams& params, const Asking&) {
-  const Calibrated made = calibrate_to_file(params);
+sim::Node calibrate_part(const CalibrateParams& params, const Systems& systems) {
+  const Calibrated made = calibrate_to_file(params, systems);
   sim::Node node = calibrated_json(made);
   node.set("file", sim::Node::string(made.file));
   return node;

@@ -23,6 +23,7 @@ constexpr double kInterval = 1.96;    ///< standard errors either way
 /// A constant of the config: a number, and the unit it is written with ("s"; empty: none).
 struct Named {
   std::string path, unit;
+  double was = 0;  ///< in the config; the search starts inside of its range
   FitConstant range;
   std::string assignment(double value) const {
     return unit.empty() ? fmt::format("{}={}", path, value) : fmt::format("{}={} {}", path, value, unit);
@@ -101,9 +102,10 @@ class Replay {
   }
 
   /// The constants as a config would lay them over its base.
-  sim::Node overrides(std::span<const double> values) const {
+  sim::Node overrides(std::span<const LogFit::Constant> found) const {
     sim::Node node = sim::Node::object();
-    for (std::size_t i = 0; i < values.size(); ++i) sim::assign(node, constants_[i].assignment(values[i]));
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!found[i].idle) sim::assign(node, constants_[i].assignment(found[i].fitted));
     return node;
   }
 
@@ -136,12 +138,13 @@ class Replay {
     } else {
       out.range.start = value->as_number();
     }
+    out.was = out.range.start;
     out.range.path = out.path;
     out.range.min = out.range.start / kDefaultReach, out.range.max = out.range.start * kDefaultReach;
     if (equals != std::string::npos) read_bounds(text, equals + 1, out.range);
     if (!(out.range.max > out.range.min))
-      sim::throw_fault({"--constant", ""}, fmt::format("'{}' is {} here, which leaves no range to search", out.path,
-                                                       out.range.start),
+      sim::throw_fault({"--constant", ""},
+                       fmt::format("'{}' is {} here, which leaves no range to search", out.path, out.range.start),
                        fmt::format("--constant {}=MIN:MAX gives one", out.path));
     return out;
   }
@@ -186,6 +189,18 @@ class LogProblem {
       });
     };
     return fit(constants, measured, model, options_);
+  }
+
+  /// Whether anything of the run changes where a constant is a fifth less or a quarter more.
+  bool moves(std::vector<double> values, std::size_t constant, const FitConstant& range) const {
+    const double found = values[constant];
+    values[constant] = std::max(range.min, 0.8 * found);
+    const Times least = replay_.run(values);
+    values[constant] = std::min(range.max, 1.25 * found);
+    const Times most = replay_.run(values);
+    for (std::size_t i = 0; i < log_.requests.size(); ++i)
+      if (least.first(i) != most.first(i) || least.last(i) != most.last(i)) return true;
+    return false;
   }
 
   LogFit::Errors errors(std::span<const double> values, const Mask& mask) const {
@@ -255,8 +270,8 @@ sim::Node errors_node(const LogFit::Errors& e) {
 
 LogFit fit_to_log(const LogFitOptions& options, const Systems& systems) {
   if (options.constants.empty() || options.constants.size() > kMostConstants)
-    sim::throw_fault({"--constant", ""}, fmt::format("expected 1 to {} constants, got {}", kMostConstants,
-                                                     options.constants.size()));
+    sim::throw_fault({"--constant", ""},
+                     fmt::format("expected 1 to {} constants, got {}", kMostConstants, options.constants.size()));
   const RequestLog log = read_request_log(options.log);
   const Replay replay(options, systems, log);
   const std::size_t requests = log.requests.size();
@@ -264,7 +279,7 @@ LogFit fit_to_log(const LogFitOptions& options, const Systems& systems) {
   std::vector<double> was;
   for (const Named& named : replay.constants()) {
     constants.push_back(named.range);
-    was.push_back(named.range.start);
+    was.push_back(named.was);
   }
   const LogProblem problem(replay, log, options.fit);
   const FitResult found = problem.fitted(constants, {});
@@ -273,12 +288,13 @@ LogFit fit_to_log(const LogFitOptions& options, const Systems& systems) {
   out.log_format = log.format, out.requests = requests, out.failed = log.failed;
   out.before = problem.errors(was, {});
   out.after = problem.errors(found.values, {});
-  out.overrides = replay.overrides(found.values);
   for (std::size_t c = 0; c < constants.size(); ++c) {
     const std::string unit = replay.constants()[c].unit;
-    out.constants.push_back({constants[c].path, unit, was[c], found.values[c], 0, 0, found.at_bound[c]});
+    const bool idle = !problem.moves(found.values, c, constants[c]);
+    out.constants.push_back({constants[c].path, unit, was[c], found.values[c], 0, 0, found.at_bound[c], idle});
     constants[c].start = found.values[c];
   }
+  out.overrides = replay.overrides(out.constants);
   add_intervals(problem, constants, requests, out);
   Mask earlier(requests, 1), later(requests, 0);
   for (std::size_t i = requests * 2 / 3; i < requests; ++i) earlier[i] = 0, later[i] = 1;
@@ -287,12 +303,17 @@ LogFit fit_to_log(const LogFitOptions& options, const Systems& systems) {
 }
 
 std::string log_fit_text(const LogFit& fit) {
-  std::string text = fmt::format("log          {} requests ({}){}\n\n{:<36} {:>12} {:>12}   {}\n", fit.requests,
-                                 fit.log_format, fit.failed > 0 ? fmt::format(", {} failed and are left out", fit.failed) : "",
-                                 "constant", "was", "fitted", "95 % interval");
+  std::string text =
+      fmt::format("log          {} requests ({}){}\n\n{:<36} {:>12} {:>12}   {}\n", fit.requests, fit.log_format,
+                  fit.failed > 0 ? fmt::format(", {} failed and are left out", fit.failed) : "", "constant", "was",
+                  "fitted", "95 % interval");
   for (const LogFit::Constant& c : fit.constants)
-    text += fmt::format("{:<36} {:>12.4g} {:>12.4g}   {:.4g} to {:.4g} {}{}\n", c.path, c.was, c.fitted, c.low, c.high,
-                        c.unit, c.at_bound ? ", at a bound of the search" : "");
+    if (c.idle) {
+      text += fmt::format("{:<36} {:>12.4g} {:>12}   changes nothing of this run\n", c.path, c.was, "-");
+    } else {
+      text += fmt::format("{:<36} {:>12.4g} {:>12.4g}   {:.4g} to {:.4g} {}{}\n", c.path, c.was, c.fitted, c.low,
+                          c.high, c.unit, c.at_bound ? ", at a bound of the search" : "");
+    }
   text += fmt::format("\n{:<34} {:>9} {:>9} {:>9} {:>13} {:>13}\n", "error", "TTFT", "TPOT", "E2E", "TTFT, each",
                       "TPOT, each");
   const auto line = [&](const char* name, const LogFit::Errors& e) {
@@ -317,6 +338,7 @@ sim::Node log_fit_report(const LogFit& fit) {
     node.set("low", Node::real(c.low));
     node.set("high", Node::real(c.high));
     node.set("at_bound", Node::boolean(c.at_bound));
+    node.set("idle", Node::boolean(c.idle));
     constants.push(std::move(node));
   }
   root.set("log", Node::string(fit.log_format));

@@ -36,6 +36,7 @@ struct LogFit {
     std::string unit;                               ///< of its figures, as the resolved config writes it
     double was = 0, fitted = 0, low = 0, high = 0;  ///< low and high: the interval
     bool at_bound = false;
+    bool idle = false;  ///< nothing of the run changes near there: not fitted
   };
   /// Mean over requests, and mean |predicted / measured - 1| of each, as fractions of the measured.
   struct Errors {
@@ -55,8 +56,8 @@ LogFit fit_to_log(const LogFitOptions& options, const Systems& systems);
 
 /// The result for people.
 std::string log_fit_text(const LogFit& fit);
-/// {"log", "requests", "failed", "constants": [{"path", "unit", "was", "fitted", "low", "high", "at_bound"}], "before", "after",
-/// "last_third": {"ttft_mean", "tpot_mean", "e2e_mean", "ttft", "tpot"}}.
+/// {"log", "requests", "failed", "constants": [{"path", "unit", "was", "fitted", "low", "high", "at_bound", "idle"}],
+/// "before", "after", "last_third": {"ttft_mean", "tpot_mean", "e2e_mean", "ttft", "tpot"}}.
 sim::Node log_fit_report(const LogFit& fit);
 
 }  // namespace orrery::experiments

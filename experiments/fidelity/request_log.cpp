@@ -50,8 +50,8 @@ RequestLog from_benchmark(const Node& root) {
   const std::size_t count = ttfts->items().size();
   for (const Node* array : {prompts, outputs, gaps, starts})
     if (array->items().size() != count)
-      faults.add(array->origin(), fmt::format("expected as many numbers as 'ttfts' has, {}, got {}", count,
-                                              array->items().size()));
+      faults.add(array->origin(),
+                 fmt::format("expected as many numbers as 'ttfts' has, {}, got {}", count, array->items().size()));
   faults.throw_if_any();
   RequestLog log{"JSON of a benchmark", {}, 0};
   for (std::size_t i = 0; i < count; ++i) {
