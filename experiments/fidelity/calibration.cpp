@@ -153,6 +153,10 @@ void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tabl
   }
 }
 
+/// With fewer rows than this for each constant, what it starts from (the part's own, its family's) counts as well.
+constexpr std::size_t kRowsAConstant = 20;
+constexpr double kFewRowsPrior = 0.12;
+
 /// Note on where the constants of a block come from.
 std::string provenance(const CalibrationResult::Block& block, const CalibrationOptions& options) {
   return fmt::format("fitted by `orrery calibrate` to {} rows of {}{}: mean error {:.1f} %", block.rows,
@@ -187,6 +191,8 @@ CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vec
   if (measured.empty())
     sim::throw_fault({tables.front().whole.name(), ""}, fmt::format("no row is of use to block '{}'", block.name),
                      "`orrery fidelity` says why rows are not covered");
+  FitOptions how = options.fit;
+  if (how.prior == 0 && measured.size() < kRowsAConstant * out.constants.size()) how.prior = kFewRowsPrior;
   const auto set_all = [&](std::span<const double> values, const std::vector<std::string>& targets) {
     for (const std::string& name : targets)
       for (std::size_t i = 0; i < values.size(); ++i) parts.set(name, block.constants[i].path, values[i]);
@@ -198,7 +204,7 @@ CalibrationResult::Block fit_block(const CalibrationBlock& block, const std::vec
         predict_training(block, tables, parts, scratch, nullptr);
         std::copy(scratch.begin(), scratch.end(), predicted.begin());
       },
-      options.fit);
+      how);
   set_all(out.fit.values, names);
   return out;
 }

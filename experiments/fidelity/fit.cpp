@@ -38,6 +38,9 @@ class Problem {
           const FitOptions& options)
       : measured_(measured), model_(model), options_(options), predicted_(measured.size()) {
     for (const FitConstant& c : constants) scales_.emplace_back(c);
+    start_.resize(static_cast<Eigen::Index>(constants.size()));
+    for (std::size_t i = 0; i < constants.size(); ++i)
+      start_[static_cast<Eigen::Index>(i)] = scales_[i].free(constants[i].start);
   }
 
   std::vector<double> values(const Eigen::VectorXd& x) const {
@@ -46,10 +49,12 @@ class Problem {
     return out;
   }
 
-  /// Log residuals at x.
+  /// Log residuals at x, and what the prior makes of each constant.
   Eigen::VectorXd residuals(const Eigen::VectorXd& x) {
     model_(values(x), predicted_);
-    Eigen::VectorXd r(static_cast<Eigen::Index>(measured_.size()));
+    const auto rows = static_cast<Eigen::Index>(measured_.size());
+    Eigen::VectorXd r = Eigen::VectorXd::Zero(rows + (options_.prior > 0 ? x.size() : 0));
+    if (options_.prior > 0) r.tail(x.size()) = options_.prior * (x - start_);
     for (std::size_t i = 0; i < measured_.size(); ++i) {
       const double ratio = predicted_[i] / measured_[i];
       r[static_cast<Eigen::Index>(i)] = ratio > 0 && std::isfinite(ratio) ? sim::det_log(ratio) : 1.0;
@@ -69,7 +74,7 @@ class Problem {
 
   Eigen::MatrixXd jacobian(const Eigen::VectorXd& x) {
     constexpr double kStep = 0.02;
-    Eigen::MatrixXd j(static_cast<Eigen::Index>(measured_.size()), x.size());
+    Eigen::MatrixXd j(static_cast<Eigen::Index>(measured_.size()) + (options_.prior > 0 ? x.size() : 0), x.size());
     for (Eigen::Index i = 0; i < x.size(); ++i) {
       Eigen::VectorXd up = x, down = x;
       up[i] += kStep;
@@ -140,6 +145,7 @@ class Problem {
   FitOptions options_;
   std::vector<Scale> scales_;
   std::vector<double> predicted_;
+  Eigen::VectorXd start_;  // free numbers that constants start from
 };
 
 }  // namespace
@@ -166,8 +172,9 @@ FitResult fit(std::span<const FitConstant> constants, std::span<const double> me
   result.loss = r.size() > 0 ? problem.loss(r) : 0;
   for (std::size_t i = 0; i < constants.size(); ++i)
     result.at_bound.push_back(problem.scales()[i].at_bound(result.values[i]));
-  for (const double v : r) result.mape += std::abs(sim::det_exp(v) - 1);
-  if (r.size() > 0) result.mape /= static_cast<double>(r.size());
+  const auto rows = static_cast<Eigen::Index>(measured.size());  // behind them stand the prior's
+  for (const double v : r.head(rows)) result.mape += std::abs(sim::det_exp(v) - 1);
+  if (rows > 0) result.mape /= static_cast<double>(rows);
   return result;
 }
 

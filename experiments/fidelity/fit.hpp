@@ -21,6 +21,9 @@ struct FitConstant {
 
 struct FitOptions {
   double huber = 0.06;  ///< log-residual beyond which a row counts linearly
+  /// Log-residual that moving a constant by one unit of its free number is worth, as one more row a constant: what it
+  /// starts from counts where rows are few. 0: nothing does.
+  double prior = 0;
   int rounds = 60;
   double tolerance = 1e-5;  ///< relative gain in loss below which it ends
 };

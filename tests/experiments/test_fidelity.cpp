@@ -168,6 +168,27 @@ TEST_CASE("a fit finds the constants of a curve", "[unit][fit]") {
   CHECK(bound.at_bound[1]);
 }
 
+TEST_CASE("a prior keeps what few rows do not tell, and yields to many", "[unit][fit]") {
+  // y = a: nothing tells of b, and two rows tell of a.
+  const std::vector<FitConstant> constants{{"a", 2, 0.1, 100}, {"b", 5, 0.01, 100}};
+  const auto fitted = [&](std::size_t rows, double prior) {
+    const std::vector<double> y(rows, 8.0);
+    FitOptions options;
+    options.prior = prior;
+    return fit(
+        constants, y, [](std::span<const double> c, std::span<double> out) { std::fill(out.begin(), out.end(), c[0]); },
+        options);
+  };
+  CHECK(fitted(2, 0).values[0] == Approx(8).epsilon(0.01));
+  const FitResult held = fitted(2, 3);
+  CHECK(held.values[0] > 2);
+  CHECK(held.values[0] < 7.5);
+  CHECK(held.values[1] == Approx(5).epsilon(0.01));
+  CHECK(fitted(2000, 3).values[0] == Approx(8).epsilon(0.01));
+  // The error is that of the rows, the prior's not among them: two rows at 8 are a / 8 - 1 each.
+  CHECK(held.mape == Approx(std::abs(held.values[0] / 8 - 1)).epsilon(1e-6));
+}
+
 TEST_CASE("rows of a shape are held out together, two fifths of them", "[prop][fidelity]") {
   int held = 0;
   for (int i = 0; i < 10'000; ++i) held += is_held_out(std::to_string(i) + "x4096x4096") ? 1 : 0;
