@@ -180,11 +180,11 @@ TEST_CASE("a prior keeps what few rows do not tell, and yields to many", "[unit]
         options);
   };
   CHECK(fitted(2, 0).values[0] == Approx(8).epsilon(0.01));
-  const FitResult held = fitted(2, 3);
+  const FitResult held = fitted(2, 10);
   CHECK(held.values[0] > 2);
   CHECK(held.values[0] < 7.5);
   CHECK(held.values[1] == Approx(5).epsilon(0.01));
-  CHECK(fitted(2000, 3).values[0] == Approx(8).epsilon(0.01));
+  CHECK(fitted(20000, 10).values[0] == Approx(8).epsilon(0.01));
   // The error is that of the rows, the prior's not among them: two rows at 8 are a / 8 - 1 each.
   CHECK(held.mape == Approx(std::abs(held.values[0] / 8 - 1)).epsilon(1e-6));
 }
