@@ -110,35 +110,6 @@ double DeploymentModel::queue_s(const ClosedLoop& loop, double others, double pr
   return sum / loop.rounds;
 }
 
-LoopLatency DeploymentModel::closed_loop(const ClosedLoop& loop) const {
-  const double context = loop.prompt_tokens + loop.output_tokens / 2;
-  LoopLatency out;
-  out.requests = capacity(context);
-  const double running = std::min(loop.clients, std::max(1.0, std::floor(out.requests)));
-  const double burst = running > 1 ? burst_s(running, loop.prompt_tokens) : 0;
-  double n = running, cycle = 0;
-  for (int i = 0; i < 20; ++i) {
-    const double decode = step_s(std::max(1.0, n), context, 0, 0);
-    const double prompt = prompt_s(std::max(0.0, n - 1), context, loop.prompt_tokens);
-    // y = outputs TPOT: y = outputs D + (running - 1) X y / (TTFT + y), a quadratic in y.
-    const double plain = loop.output_tokens * decode, others = (running - 1) * prompt, ttft = out.ttft_s;
-    const double half = (plain + others - ttft) / 2;
-    const double y = half + std::sqrt(half * half + plain * ttft);
-    cycle = ttft + y;
-    const double busy = others / cycle;
-    out.tpot_s = y / loop.output_tokens;
-    // The request finds a step of the others under way, and shares one with them.
-    const double met = (1 - busy) * (running - 1) / running * decode / 2;
-    const double shared = step_s(std::max(0.0, n - 1), context, 0, 0);
-    const double next =
-        p_.overheads.request_s + met + prompt + shared + queue_s(loop, running - 1, prompt, cycle, burst);
-    out.ttft_s = i == 0 ? next : (out.ttft_s + next) / 2;
-    n = (n + running * y / (out.ttft_s + y)) / 2;
-  }
-  if (loop.clients > running) out.ttft_s += (loop.clients - running) * cycle / running;
-  return out;
-}
-
 LoopLatency DeploymentModel::disaggregated(const ClosedLoop& loop, const DeploymentModel& prefill,
                                            const PrefillPool& pool) const {
   const double context = loop.prompt_tokens + loop.output_tokens / 2;

@@ -1,21 +1,14 @@
-// A whole deployment under a benchmark client, in closed form: TTFT and TPOT of a closed loop.
+// A whole deployment under a benchmark client: what its steps take, and TTFT and TPOT of one whose prompts have workers
+// of their own, in closed form. One pool of workers is simulated (deployment_loop.hpp).
 //
-// C clients send a request each, wait for its last token and send the next. One engine step runs all n decoding
-// requests and, when a prompt waits, the prompt beside them (N = min(C, what the cache holds), L output tokens):
-//   D = T(n decodes, mean context)                      X = T(n decodes and a prompt) - D
-//   L TPOT = L D + (N - 1) X L TPOT / (TTFT + L TPOT)   every other request brings one prompt a cycle, which stretches
-//                                                       the steps of all who decode meanwhile
+// C clients send a request each, wait for its last token and send the next. Disaggregated: prompts of X = T(a prompt)
+// on workers of their own, TPOT = D = T(n decodes, mean context), L output tokens,
 //   n    = N L TPOT / (TTFT + L TPOT)
-//   TTFT = request + residual step + queue + T(n - 1 decodes and a prompt)
-// solved by iteration. Queue: all requests of the first round come at once and wait for (N - 1) / 2 prompts, as many in
-// a step as `batched_tokens` allow. They end as far apart as they were let in (A = N X), and by the spread of their
-// lengths, which adds up: in round k they come within W = sqrt(A^2 + B^2), B = spread sqrt(k) cycle, a cycle at most:
-// an M/D/1 queue of load (N - 1) X / W, times B / W, since what A keeps apart does not collide.
-// Clients beyond N wait for a place: by Little's law (C - N) cycles / N. Disaggregated: prompts on workers of their own
-// (X without decodes, a queue for each worker's share of the clients), TPOT = D.
-//
-// A closed form, not a run of the replica: a table has thousands of deployments with up to thousands of clients; what a
-// run would add (order of admissions, ragged chunks) is below what the engines' versions differ by.
+//   TTFT = request + queue + X + D
+// solved by iteration. Queue: all requests of the first round come at once and wait for half of the prompts of their
+// worker, as many in a step as `batched_tokens` allow. They end as far apart as they were let in (A = N X), and by the
+// spread of their lengths, which adds up: in round k they come within W = sqrt(A^2 + B^2), B = spread sqrt(k) cycle, a
+// cycle at most: an M/D/1 queue of load N X / W, times B / W, since what A keeps apart does not collide.
 //
 // Kernels are those of models/transformer/lowering.hpp with the engines' fusions: residual sums are part of norms;
 // small all-reduces go the engines' own way (each rank reads all others' buffers once).
@@ -85,7 +78,7 @@ class DeploymentModel {
   /// Requests of `tokens` cached tokens each that fit beside the weights, per group; negative: weights alone do not
   /// fit.
   double capacity(double tokens) const;
-  LoopLatency closed_loop(const ClosedLoop& loop) const;
+  const EngineOverheads& overheads() const { return p_.overheads; }
   /// `prefill`: the model of a prefill worker.
   LoopLatency disaggregated(const ClosedLoop& loop, const DeploymentModel& prefill, const PrefillPool& pool) const;
 

@@ -29,8 +29,14 @@ class Rig final : public RequestSink, public sim::EventHandler {
       replicas_.push_back(std::make_unique<Replica>(std::move(own)));
     }
     request_ps_ = parts.host == nullptr ? 0 : std::llround(parts.host->request_s() * 1e12);
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      engine_.schedule_at(sim::Time{std::llround(requests[i].arrived_s * 1e12) + request_ps_}, *this, i);
+    next_.assign(requests.size(), 0);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].after) {
+        next_[*requests[i].after] = i;
+      } else {
+        send(i);
+      }
+    }
   }
 
   std::vector<std::optional<ReplayTimes>> run() {
@@ -52,6 +58,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
   }
 
   void request_ended(Request& request, std::string_view, std::optional<sim::Time> finished) override {
+    if (const std::size_t next = next_[static_cast<std::size_t>(request.id)]; next > 0) send(next);
     if (!finished || !request.first_token) return;
     const auto seconds = [&](sim::Time at) { return static_cast<double>((at - request.arrived).ticks) * 1e-12; };
     times_[static_cast<std::size_t>(request.id)] = {seconds(*request.first_token), seconds(*finished),
@@ -59,12 +66,19 @@ class Rig final : public RequestSink, public sim::EventHandler {
   }
 
  private:
+  /// Its client sends it so long from now.
+  void send(std::size_t i) {
+    const auto delay = static_cast<std::int64_t>(std::llround(requests_[i].arrived_s * 1e12)) + request_ps_;
+    engine_.schedule_at(engine_.now() + sim::Duration{delay}, *this, i);
+  }
+
   const std::vector<ReplayRequest>& requests_;
   sim::Engine engine_{1, sim::TickScale{1}};
   Instants instants_{engine_};
   ServingMetrics metrics_;
   std::int64_t request_ps_ = 0;  ///< before the scheduler sees a request
   std::vector<Request> live_;
+  std::vector<std::size_t> next_;  ///< of the same client; 0: none
   std::vector<std::optional<ReplayTimes>> times_;
   std::vector<std::unique_ptr<Replica>> replicas_;
 };

@@ -16,8 +16,9 @@
 namespace orrery::experiments {
 
 struct ReplayRequest {
-  double arrived_s = 0;
+  double arrived_s = 0;  ///< on the clock; of one that follows another, since that one ended
   std::int64_t prompt_tokens = 0, output_tokens = 0;
+  std::optional<std::size_t> after = {};  ///< place of the request whose client sends this one next
 };
 
 /// Seconds from the arrival; nothing for a request that was rejected.
@@ -37,8 +38,8 @@ struct ReplayParts {
   bool leap = true;
 };
 
-/// Requests by arrival; no two have text in common, so that a prefix cache finds only what a request left itself before
-/// it was preempted.
+/// Requests by arrival, those that follow others behind these, at most one each; no two have text in common, so that a
+/// prefix cache finds only what a request left itself before it was preempted.
 std::vector<std::optional<ReplayTimes>> replay(const ReplayParts& parts, const std::vector<ReplayRequest>& requests);
 
 }  // namespace orrery::experiments

@@ -1,13 +1,16 @@
 // `serving/silicon_ttft_tpot.csv`: mean TTFT and TPOT of whole deployments under a closed loop of clients, by model,
 // system, engine, number format, lengths, batch and parallelism (aiconfigurator's collection of public benchmarks).
 //
-// Predicted by the closed form of experiments/fidelity/deployment.hpp on the catalog's part and model. What a row
-// means:
+// One pool is simulated (experiments/fidelity/deployment_loop.hpp), a disaggregated deployment is priced in closed form
+// (deployment.hpp), on the catalog's part and model. What a row means:
 //   clients      batch_size for each rank of attention_dp_size; disaggregated decode_batch_size x decode_num_workers
 //   lengths      1024 and 8192 tokens are drawn uniformly from 0.8 to 1 of that, ten requests a client (the public
 //                benchmark that these rows come from); other lengths are taken as given
 //   ranks        tp x attention_dp, experts in moe_ep groups. Where that is more than a node's 8 and moe_tp = moe_ep,
 //                the label was "tp N, ep N" on N ranks and the row counts them twice: N ranks, every expert on one.
+//                Likewise "tp N, attention_dp N, moe_ep N^2": N ranks of tensor parallelism with the experts shared
+//                out. MiniMax-M2.5 on two B200 shows it: such rows have the TPOT (within 1 %) and the TTFT of the rows
+//                "tp 2, moe_ep 2" at twice the clients, at seven numbers of clients.
 //   formats      fp8: weights of products; nvfp4: of feed-forward and experts, and of attention in dense models;
 //                int4_wo: of experts; gpt-oss always as published (mxfp4 experts). Cache in 8 bits where weights have
 //                fewer than 16, except with SGLang on Hopper and vLLM's gpt-oss on Hopper (their defaults).
@@ -23,6 +26,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/deployment.hpp"
+#include "experiments/fidelity/deployment_loop.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 
 namespace orrery::experiments {
@@ -39,6 +43,18 @@ constexpr std::array kEngines{
     Engine{"vllm", {0.8e-3, 5e-6, 50e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
     Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
 };
+
+/// How it puts batches together. TensorRT-LLM's in-flight batching runs chunks of prompts beside decodes, as vLLM does.
+policies::BatchingRegistry::Choice batching_of(const Engine& engine) {
+  policies::BatchingRegistry registry("batching");
+  policies::register_batching_policies(registry);
+  sim::Faults faults;
+  const bool sglang = engine.policy == "sglang";
+  const sim::Node params = sim::parse_json(R"({"max_num_batched_tokens": 8192, "max_num_seqs": 8192})", "batching");
+  auto choice = registry.prepare(sglang ? "sglang" : "vllm_v1", sglang ? nullptr : &params, {}, faults);
+  faults.throw_if_any();
+  return choice;
+}
 
 /// A model of the table: how its name starts, up to a '-' or the end (publishers add "-Instruct", "-FP8" …), and the
 /// catalog's entry.
@@ -85,6 +101,7 @@ models::Split split_of(const MeasuredTable& table, std::size_t row, const std::s
   const std::int64_t moe_tp = ranks_of(table, row, prefix + "moe_tp_size");
   const std::int64_t moe_ep = ranks_of(table, row, prefix + "moe_ep_size");
   if (ranks_of(table, row, prefix + "pp_size") != 1) throw Uncovered{"pipeline stages are not part of the closed form"};
+  if (tp > 1 && dp == tp && moe_ep == tp * tp) return {tp, 1, tp};
   models::Split split{tp, dp, std::min(moe_ep, tp * dp)};
   if (tp * dp > kNodeRanks && moe_tp == moe_ep)
     split = dp > 1 ? models::Split{1, moe_ep, moe_ep} : models::Split{moe_ep, 1, moe_ep};
@@ -222,7 +239,8 @@ class SiliconTables final : public TableKind {
       const models::Split split = split_of(table, row, "", rack);
       const double all =
           table.number(row, "batch_size") * static_cast<double>(ranks_of(table, row, "attention_dp_size"));
-      latency = model(split).closed_loop(loop_of(table, row, all / static_cast<double>(split.attention_dp)));
+      const ClosedLoop loop = loop_of(table, row, all / static_cast<double>(split.attention_dp));
+      latency = simulate_loop(model(split), loop, batching_of(engine));
     }
     if (latency.requests < 1) throw Uncovered{"weights and one request do not fit the memory"};
     const auto listed = std::find(kSystems.begin(), kSystems.end(), system);
