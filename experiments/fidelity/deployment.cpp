@@ -78,7 +78,8 @@ double DeploymentModel::step_s(double decodes, double context, double prompts, d
 double DeploymentModel::capacity(double tokens) const {
   const double room =
       static_cast<double>(p_.gpu.memory_bytes) * p_.memory_share - static_cast<double>(weight_bytes(t_));
-  return room / (static_cast<double>(kv_bytes_per_token(t_)) * std::max(1.0, tokens));
+  return room / (static_cast<double>(kv_bytes_per_token(t_)) * std::max(1.0, tokens) +
+                 static_cast<double>(state_bytes_per_sequence(t_)));
 }
 
 double DeploymentModel::prompt_s(double decodes, double context, double tokens) const {

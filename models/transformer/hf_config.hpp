@@ -4,7 +4,8 @@
 // rotary positions and a gated SiLU feed-forward); Mixtral, MiniMax-M2, Qwen3-MoE and gpt-oss (experts in place of the
 // feed-forward; gpt-oss alternates sliding windows and full attention); DeepSeek-V3 and R1 (attention over a latent,
 // shared and routed experts, dense first layers, layers that predict further tokens); OPT (learned positions, layer
-// norms, ReLU) and Falcon of the new decoder (attention beside the feed-forward). Absent keys mean what
+// norms, ReLU), Falcon of the new decoder (attention beside the feed-forward) and Qwen3-Next and Qwen3.5 with experts
+// (three layers of linear attention to one of gated attention). Absent keys mean what
 // they mean to the `transformers` library (Qwen3 has head_dim 128, Mistral a sliding window of 4096, …). A key that
 // would change the computation in a way that is not modelled is a fault; keys without influence on work or memory are
 // skipped; keys that are not known at all are skipped and listed in `ignored_keys`.
@@ -25,10 +26,10 @@
 namespace orrery::models {
 
 /// Values of `architectures` that are supported, sorted.
-inline constexpr std::array<std::string_view, 11> kArchitectures = {
-    "DeepseekV3ForCausalLM", "FalconForCausalLM",  "GptOssForCausalLM",  "LlamaForCausalLM",
-    "MiniMaxM2ForCausalLM",  "MistralForCausalLM", "MixtralForCausalLM", "OPTForCausalLM",
-    "Qwen2ForCausalLM",      "Qwen3ForCausalLM",   "Qwen3MoeForCausalLM"};
+inline constexpr std::array<std::string_view, 13> kArchitectures = {
+    "DeepseekV3ForCausalLM", "FalconForCausalLM",    "GptOssForCausalLM",    "LlamaForCausalLM", "MiniMaxM2ForCausalLM",
+    "MistralForCausalLM",    "MixtralForCausalLM",   "OPTForCausalLM",       "Qwen2ForCausalLM", "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",   "Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM"};
 
 /// Experts of the layers that have them; `count` 0: there are none.
 struct ExpertConfig {
@@ -46,6 +47,16 @@ struct LatentConfig {
   std::int64_t q_rank = 0;                  ///< of the latent of queries; 0: they are projected from the hidden state
   std::int64_t nope_dim = 0, rope_dim = 0;  ///< of a head's query and key: without and with rotary positions
   std::int64_t value_dim = 0;
+};
+
+/// Layers whose attention is a recurrence over a state (Gated DeltaNet; Yang et al., 2024), of constant size a
+/// sequence.
+struct LinearConfig {
+  std::int64_t interval = 0;  ///< every interval-th layer has full attention, the others are linear; 0: none is
+  std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  std::int64_t conv = 0;  ///< tokens that the convolution before it sees
+  /// Channels of the convolution: queries, keys and values.
+  std::int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
 };
 
 /// What a config says about work and memory. A parsed one holds: every size is positive, kv_heads divides heads.
@@ -75,6 +86,8 @@ struct ModelConfig {
   std::vector<bool> windowed;          ///< by layer; empty: none
   ExpertConfig experts;
   LatentConfig latent;
+  LinearConfig linear;
+  bool attention_gate = false;  ///< the output of (full) attention is multiplied by a gate as wide as the queries
   std::int64_t mtp_layers = 0;  ///< that predict further tokens (DeepSeek), beside `layers`
   /// Of published weights, where they are quantised: projections and feed-forward, and experts.
   hw::WeightFormat weights = hw::WeightFormat::as_dtype, expert_weights = hw::WeightFormat::as_dtype;
@@ -84,6 +97,9 @@ struct ModelConfig {
   bool has_experts(std::int64_t layer) const {
     return experts.count > 0 && layer >= experts.dense_layers && (layer + 1) % experts.step == 0;
   }
+  bool has_linear(std::int64_t layer) const { return linear.interval > 0 && (layer + 1) % linear.interval != 0; }
+  /// Layers with keys and values in the cache.
+  std::int64_t cached_layers() const { return linear.interval > 0 ? layers / linear.interval : layers; }
   bool has_window(std::int64_t layer) const {
     return sliding_window > 0 && static_cast<std::size_t>(layer) < windowed.size() &&
            windowed[static_cast<std::size_t>(layer)];

@@ -20,6 +20,24 @@ constexpr std::array<std::string_view, 8> kMixtralKeys = {
 constexpr std::array<std::string_view, 8> kQwen3MoeKeys = {
     "num_experts",     "num_experts_per_tok",  "moe_intermediate_size", "decoder_sparse_step",
     "mlp_only_layers", "output_router_logits", "router_aux_loss_coef",  "norm_topk_prob"};
+constexpr std::array<std::string_view, 18> kQwen3NextKeys = {"num_experts",
+                                                             "num_experts_per_tok",
+                                                             "moe_intermediate_size",
+                                                             "shared_expert_intermediate_size",
+                                                             "decoder_sparse_step",
+                                                             "mlp_only_layers",
+                                                             "output_router_logits",
+                                                             "router_aux_loss_coef",
+                                                             "norm_topk_prob",
+                                                             "full_attention_interval",
+                                                             "layer_types",
+                                                             "linear_num_key_heads",
+                                                             "linear_num_value_heads",
+                                                             "linear_key_head_dim",
+                                                             "linear_value_head_dim",
+                                                             "linear_conv_kernel_dim",
+                                                             "attn_output_gate",
+                                                             "mamba_ssm_dtype"};
 constexpr std::array<std::string_view, 11> kGptOssKeys = {
     "num_local_experts",    "num_experts_per_tok",  "experts_per_token", "sliding_window",
     "layer_types",          "quantization_config",  "swiglu_limit",      "initial_context_length",
@@ -93,6 +111,38 @@ void read_qwen3_moe(const ConfigReader& read, ModelConfig& c) {
   if (plain != nullptr && (!plain->is_array() || !plain->items().empty()))
     read.faults().add(plain->origin(), "expected an empty array, got " + plain->dump(),
                       "single layers without experts are not supported");
+}
+
+/// Qwen3NextConfig and Qwen3_5MoeTextConfig: experts everywhere, one shared one, three linear layers to one of full
+/// attention. `layer_types`, where it is given, must say the same as the interval.
+void read_qwen3_next(const ConfigReader& read, ModelConfig& c) {
+  read_qwen3_moe(read, c);
+  read.size("shared_expert_intermediate_size", kMostInner, c.experts.shared_intermediate_size, true);
+  c.linear = {.interval = 4, .key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv = 4};
+  read.size("full_attention_interval", 1 << 12, c.linear.interval, false);
+  read.size("linear_num_key_heads", 1 << 12, c.linear.key_heads, false);
+  read.size("linear_num_value_heads", 1 << 12, c.linear.value_heads, false);
+  read.size("linear_key_head_dim", kMostHeadDim, c.linear.key_dim, false);
+  read.size("linear_value_head_dim", kMostHeadDim, c.linear.value_dim, false);
+  read.size("linear_conv_kernel_dim", 1 << 10, c.linear.conv, false);
+  c.attention_gate = read.flag("attn_output_gate", true);
+  if (const sim::Node* heads = read.find("linear_num_value_heads");
+      heads != nullptr && c.linear.value_heads % c.linear.key_heads != 0)
+    read.faults().add(heads->origin(), fmt::format("expected a multiple of linear_num_key_heads ({}), got {}",
+                                                   c.linear.key_heads, c.linear.value_heads));
+  const sim::Node* types = read.find("layer_types");
+  if (types == nullptr) return;
+  if (!types->is_array() || types->items().size() != static_cast<std::size_t>(c.layers)) {
+    read.faults().add(types->origin(), fmt::format("expected an array of {} layers' types", c.layers));
+    return;
+  }
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    const sim::Node& type = types->items()[static_cast<std::size_t>(layer)];
+    const char* expected = c.has_linear(layer) ? "linear_attention" : "full_attention";
+    if (!type.is_string() || type.as_string() != expected)
+      read.faults().add(type.origin(),
+                        fmt::format("expected \"{}\" by full_attention_interval, got {}", expected, type.shown()));
+  }
 }
 
 /// Windows alternate with full attention, first a window; biases everywhere.
@@ -231,6 +281,8 @@ std::span<const std::string_view> family_keys(Family family) {
       return kMiniMaxKeys;
     case Family::qwen3_moe:
       return kQwen3MoeKeys;
+    case Family::qwen3_next:
+      return kQwen3NextKeys;
     case Family::gpt_oss:
       return kGptOssKeys;
     case Family::deepseek:
@@ -262,6 +314,9 @@ void read_family(Family family, const ConfigReader& read, ModelConfig& c) {
       break;
     case Family::qwen3_moe:
       read_qwen3_moe(read, c);
+      break;
+    case Family::qwen3_next:
+      read_qwen3_next(read, c);
       break;
     case Family::gpt_oss:
       read_gpt_oss(read, c);

@@ -63,6 +63,9 @@ std::optional<std::string> tp_obstacle(const ModelConfig& config, std::int64_t t
     return fmt::format(
         "expected ranks of tensor parallelism that divide the {} KV heads or are a multiple of them, got {}",
         config.kv_heads, tp);
+  if (config.linear.interval > 0 && config.linear.key_heads % tp != 0)
+    return fmt::format("expected ranks of tensor parallelism that divide the {} key heads of linear attention, got {}",
+                       config.linear.key_heads, tp);
   return std::nullopt;
 }
 
@@ -155,7 +158,14 @@ std::int64_t kv_bytes_per_token_layer(const Transformer& t) {
   return 2 * t.kv_heads * t.config.head_dim * element;
 }
 std::int64_t kv_bytes_per_token(const Transformer& t) {
-  return t.config.layers * kv_bytes_per_token_layer(t);
+  return t.config.cached_layers() * kv_bytes_per_token_layer(t);
+}
+std::int64_t state_bytes_per_sequence(const Transformer& t) {
+  const LinearConfig& l = t.config.linear;
+  if (l.interval == 0) return 0;
+  const std::int64_t state = l.value_heads * l.key_dim * l.value_dim * 4;
+  const std::int64_t window = (l.conv - 1) * l.channels() * hw::bytes_of(t.dtype);
+  return (t.config.layers - t.config.cached_layers()) * ((state + window) / t.tp);
 }
 
 void Totals::add(const std::vector<Op>& ops, std::int64_t times) {

@@ -16,6 +16,12 @@
 // a reduce-scatter. Latent attention (MLA): a prompt's latents are projected to keys and values of every head; decodes
 // fold that projection into queries and outputs and attend to the latents, which are all that is cached.
 //
+// Linear attention (Gated DeltaNet): queries, keys, values, a gate and two numbers a head are projected; a convolution
+// over the last tokens; then S = S exp(g) (1 - beta k k^T) + beta v k^T, o = S q, with S of key_dim x value_dim a value
+// head. Prompts work it off in chunks of 64 tokens by products (flash-linear-attention: keys and queries with keys, the
+// triangular system, what it makes of keys and values, states from chunk to chunk, outputs); decodes read and write the
+// state, in fp32. Then a gated norm and the projection back.
+//
 // Number formats: `dtype` of activations, norms, embedding and head; formats of their own for the weights of attention,
 // feed-forward and experts, and for the cache. Products in 8 or 4 bits take activations in as many: `activations` says
 // what finds their scales (ActivationScales).
@@ -112,6 +118,7 @@ struct Split {
 /// Layers that have the same operators.
 struct LayerKind {
   bool experts = false;
+  bool linear = false;  ///< a recurrence over a state in place of attention
   std::int64_t window = 0;
   std::int64_t count = 0;  ///< layers of the kind
   std::vector<Op> ops;
@@ -169,6 +176,9 @@ std::int64_t mtp_weight_bytes(const Transformer& t);
 /// Parameters of the whole model that a token passes: of the experts, those it picks and the shared ones.
 std::int64_t active_parameters(const ModelConfig& config);
 
+/// Bytes that one sequence takes on the rank whatever its length: the states of layers with linear attention, in fp32,
+/// and the last tokens of their convolutions.
+std::int64_t state_bytes_per_sequence(const Transformer& t);
 /// Bytes that one cached token takes on the rank, in one layer and in all. Windowed layers count as the others: their
 /// blocks are kept.
 std::int64_t kv_bytes_per_token_layer(const Transformer& t);

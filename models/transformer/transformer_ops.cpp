@@ -30,6 +30,8 @@ bool travels_in_bytes(hw::WeightFormat format) {
 }
 
 constexpr std::int64_t kScaleBytes = 4;
+constexpr std::int64_t kChunk = 64;         // tokens of a chunk of linear attention
+constexpr std::int64_t kStateBytes = 4;     // of an element of its state
 constexpr std::int64_t kQuantiseFlops = 4;  // magnitude, comparison, product, rounding; and a division for each scale
 constexpr std::int64_t kBlock8 = 128, kBlock4 = 16;
 
@@ -48,15 +50,17 @@ class Builder {
  private:
   void add_layer(std::int64_t index) {
     const bool experts = c_.has_experts(index);
+    const bool linear = c_.has_linear(index);
     const std::int64_t window = c_.has_window(index) ? c_.sliding_window : 0;
     for (std::size_t i = 0; i < t_.kinds.size(); ++i) {
-      if (t_.kinds[i].experts != experts || t_.kinds[i].window != window) continue;
+      if (t_.kinds[i].experts != experts || t_.kinds[i].window != window || t_.kinds[i].linear != linear) continue;
       ++t_.kinds[i].count;
       t_.kind_of.push_back(static_cast<std::int32_t>(i));
       return;
     }
     t_.kind_of.push_back(static_cast<std::int32_t>(t_.kinds.size()));
-    t_.kinds.push_back({.experts = experts, .window = window, .count = 1, .ops = layer(experts, window)});
+    t_.kinds.push_back(
+        {.experts = experts, .linear = linear, .window = window, .count = 1, .ops = layer(experts, linear, window)});
   }
 
   /// Bytes of `width` elements a row of `rows`.
@@ -200,7 +204,9 @@ class Builder {
     const std::int64_t q = t_.heads * c_.head_dim;
     const std::int64_t kv = t_.kv_heads * c_.head_dim;
     const hw::WeightFormat format = t_.formats.attention;
-    ops.push_back(gemm(OpClass::qkv_proj, Dim::tokens, q + 2 * kv, h, c_.qkv_bias ? q + 2 * kv : 0, format));
+    const std::int64_t gate = c_.attention_gate ? q : 0;
+    ops.push_back(
+        gemm(OpClass::qkv_proj, Dim::tokens, q + gate + 2 * kv, h, c_.qkv_bias ? q + gate + 2 * kv : 0, format));
     if (c_.qk_norm) ops.push_back(norm("qk_norm", Dim::tokens, q + kv, 2 * c_.head_dim));
     // Reads the token's sines and cosines, head_dim elements, besides q and k.
     if (c_.learned_positions == 0)
@@ -209,6 +215,9 @@ class Builder {
     ops.push_back(cache_write(2 * kv));
     ops.push_back(attention(OpClass::attention_prefill, Dim::query_tokens, Dim::pairs, Dim::kv_tokens, window));
     ops.push_back(attention(OpClass::attention_decode, Dim::sequences, Dim::context, Dim::context, window));
+    if (gate > 0)
+      ops.push_back(pass("attention_gate", OpClass::activation, Dim::tokens, kActivationFlops * q,
+                         {.reads = bytes(Dim::tokens, 2 * q), .writes = bytes(Dim::tokens, q)}));
     if (c_.attention_sinks) ops.back().parameters = t_.heads, ops.back().parameter_bytes = t_.heads * element_;
     ops.push_back(gemm(OpClass::out_proj, Dim::tokens, h, q, c_.out_bias ? h : 0, format));
   }
@@ -216,6 +225,47 @@ class Builder {
   Op cache_write(std::int64_t width) const {
     return pass("kv_write", hw::OpClass::kv_write, Dim::tokens, 0,
                 {.reads = bytes(Dim::tokens, width), .kv_writes = size_of(Dim::tokens) * (width * cache_element())});
+  }
+
+  /// A product of each value head with what the prompt itself makes: nothing of it is held.
+  Op chunk_product(std::string name, std::int64_t n, std::int64_t k, std::int64_t heads) const {
+    Op out =
+        gemm(std::move(name), hw::OpClass::attention_prefill, Dim::query_tokens, {.n = n, .k = k, .batch = heads}, 0);
+    out.parameters = out.parameter_bytes = 0;
+    return out;
+  }
+
+  /// A recurrence over a state in place of attention.
+  void add_linear_attention(std::vector<Op>& ops) const {
+    using hw::OpClass;
+    const LinearConfig& l = c_.linear;
+    const std::int64_t h = c_.hidden_size, heads = l.value_heads / t_.tp, values = heads * l.value_dim;
+    const std::int64_t channels = l.channels() / t_.tp, state = heads * l.key_dim * l.value_dim;
+    const hw::WeightFormat format = t_.formats.attention;
+    ops.push_back(
+        gemm("linear_proj", OpClass::qkv_proj, Dim::tokens, {.n = channels + values, .k = h, .weights = format}, 0));
+    ops.push_back(gemm("linear_gates", OpClass::qkv_proj, Dim::tokens, {.n = 2 * heads, .k = h}, 2 * heads));
+    ops.push_back(pass(
+        "linear_conv", OpClass::conv, Dim::tokens, 2 * l.conv * channels,
+        {.weights = l.conv * channels, .reads = bytes(Dim::tokens, channels), .writes = bytes(Dim::tokens, channels)}));
+    ops.push_back(chunk_product("delta_keys", 2 * kChunk, l.key_dim, heads));
+    ops.push_back(
+        pass("delta_solve", OpClass::attention_prefill, Dim::query_tokens, kChunk * kChunk * heads,
+             {.reads = bytes(Dim::query_tokens, kChunk * heads), .writes = bytes(Dim::query_tokens, kChunk * heads)}));
+    ops.push_back(chunk_product("delta_mix", l.key_dim + l.value_dim, kChunk, heads));
+    ops.push_back(chunk_product("delta_states", l.value_dim, 2 * l.key_dim, heads));
+    ops.push_back(chunk_product("delta_outputs", l.value_dim, l.key_dim + kChunk, heads));
+    // The state of each chunk is written once and read once, in 16 bits.
+    const SymExpr states = size_of(Dim::query_tokens) * (state * element_ / kChunk);
+    ops.push_back(
+        pass("delta_chunks", OpClass::attention_prefill, Dim::query_tokens, 0, {.reads = states, .writes = states}));
+    const SymExpr kept = size_of(Dim::sequences) * (state * kStateBytes);
+    ops.push_back(
+        pass("delta_decode", OpClass::attention_decode, Dim::sequences, 7 * state, {.reads = kept, .kv_writes = kept}));
+    ops.push_back(
+        pass("gated_norm", OpClass::norm, Dim::tokens, (kNormFlops + kActivationFlops) * values,
+             {.weights = l.value_dim, .reads = bytes(Dim::tokens, 2 * values), .writes = bytes(Dim::tokens, values)}));
+    ops.push_back(gemm(OpClass::out_proj, Dim::tokens, h, values, 0, format));
   }
 
   /// The same over a latent. Projections into the latents are on every rank, those out of them by heads.
@@ -322,6 +372,9 @@ class Builder {
     ops.push_back(pass("expert_sum", OpClass::scatter, Dim::expert_rows, 2 * h,
                        {.reads = bytes(Dim::expert_rows, h), .writes = bytes(Dim::tokens, h)}, hw::Pass::expert_sum));
     if (e.shared_intermediate_size > 0) add_ffn(ops, "shared_", e.shared_intermediate_size / t_.tp, false);
+    if (c_.linear.interval > 0) {  // these models weigh the shared expert by a gate of one number
+      ops.push_back(gemm("shared_gate", OpClass::router, Dim::tokens, {.n = 1, .k = h}, 0));
+    }
     add_combine(ops);
   }
 
@@ -356,11 +409,13 @@ class Builder {
     }
   }
 
-  std::vector<Op> layer(bool experts, std::int64_t window) const {
+  std::vector<Op> layer(bool experts, bool linear, std::int64_t window) const {
     const std::int64_t h = c_.hidden_size;
     std::vector<Op> ops;
     ops.push_back(norm("attention_norm", Dim::tokens, h, h));
-    if (c_.latent.kv_rank > 0) {
+    if (linear) {
+      add_linear_attention(ops);
+    } else if (c_.latent.kv_rank > 0) {
       add_latent_attention(ops);
     } else {
       add_attention(ops, window);

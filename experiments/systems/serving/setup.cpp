@@ -189,6 +189,8 @@ static std::optional<std::string> batching_obstacle(const ReplicaGroup& group, c
 std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup& group, ReplicaKind& kind) {
   for (const LayoutParams& params : group.layouts)
     if (const auto why = obstacle(kind, params)) return why;
+  if (model.linear.interval > 0)
+    return "layers with linear attention keep a state of each sequence, for which the caches of runs have no room yet";
   if (config.fabric && kind.data_parallel > 1 && !group.params.lock_step)
     return "over machine.network ranks of data parallelism meet in lock step (lock_step)";
   if (const auto why = make_graph(group, kind)) return why;
