@@ -105,6 +105,7 @@ class Decoder final : public GraphBuilder {
 /// What of a config this builder does not write down, or nothing.
 const char* not_written(const ModelConfig& c) {
   if (c.latent.kv_rank > 0) return "attention over a latent";
+  if (c.linear.interval > 0) return "linear attention";
   if (c.layer_norm || !c.gated || c.learned_positions > 0 || c.parallel_block) return "layers unlike Llama's";
   if (c.sliding_window > 0 || c.attention_sinks) return "windows and sinks of attention";
   const ExpertConfig& e = c.experts;

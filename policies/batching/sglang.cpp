@@ -10,7 +10,9 @@
 // A prompt of which one that is being prefilled computes `hold_shared` tokens or more that are not in the cache yet
 // waits until that is done, for computing both at once would do the same work twice. Nothing keeps lpm from
 // starving a prompt that shares little. Who finds no room is not asked again before a sequence has left
-// (batch_is_full), though what decodes push out of the cache changes who matches most. Source: SGLang (NeurIPS 2024,
+// (batch_is_full), though what decodes push out of the cache changes who matches most. With `recv_interval` k (the
+// engine's --scheduler-recv-interval) it looks for new requests at every k-th step of decodes only, so that one waits
+// (k - 1) / 2 steps in the mean; where nothing decodes it looks at once. Source: SGLang (NeurIPS 2024,
 // arXiv 2312.07104v2), section 3, and managers/schedule_policy.py (there, held prompts go last in their batch). The
 // scheduler's own time and its overlap with the devices are the host's (replica.*), not the policy's.
 #include <algorithm>
@@ -38,6 +40,7 @@ struct SglangParams {
   std::int64_t hold_shared = 32;
   double watermark = 0.01;
   bool mixed = false;
+  std::int64_t recv_interval = 1;
 
   static constexpr auto fields() {
     using P = SglangParams;
@@ -51,7 +54,9 @@ struct SglangParams {
                    "Shared tokens from which a prompt waits for another one that computes them; 0: never."),
         sim::field("watermark", &P::watermark, sim::Unit::ratio, sim::between(0, 1),
                    "Share of the pages that admission leaves free."),
-        sim::field("mixed", &P::mixed, "Whether decodes run beside prompts.")};
+        sim::field("mixed", &P::mixed, "Whether decodes run beside prompts."),
+        sim::field("recv_interval", &P::recv_interval, sim::Unit::count, sim::between(1, 1e6),
+                   "Steps of decodes from one look for new requests to the next.")};
   }
 };
 
@@ -82,7 +87,8 @@ class SglangBatching final : public Batching {
       if (!out.preempt.empty()) return finish_chunks(view, out, budget);
     }
     finish_chunks(view, out, budget);
-    if (!full_ && !view.waiting.empty() && budget > 0 && view.live() < params_.max_sequences)
+    const std::int64_t blind = steps_until_look(view);
+    if (blind == 0 && !full_ && !view.waiting.empty() && budget > 0 && view.live() < params_.max_sequences)
       admit(view, out, budget, free);
     if (!out.items.empty()) {
       out.decode_rest = params_.mixed;
@@ -93,6 +99,19 @@ class SglangBatching final : public Batching {
     const bool slots = view.live() < params_.max_sequences;
     out.stable_iterations =
         slots ? steps_until_eviction(view) : kStable;  // who is first in line depends on what is kept
+    if (blind > 0 && !view.waiting.empty()) out.stable_iterations = std::min(out.stable_iterations, blind);
+  }
+
+  /// Steps of decodes in which new requests are not looked for; 0: now they are.
+  std::int64_t steps_until_look(const BatchView& view) {
+    if (params_.recv_interval <= 1) return 0;
+    if (view.decoding == 0) {
+      looked_ = view.clock;
+      return 0;
+    }
+    const std::int64_t since = view.clock - looked_;
+    if (since > 0 && since % params_.recv_interval == 0) return 0;
+    return params_.recv_interval - since % params_.recv_interval;
   }
 
   struct Candidate {
@@ -173,6 +192,7 @@ class SglangBatching final : public Batching {
   }
 
   SglangParams params_;
+  std::int64_t looked_ = 0;    // clock of the first of the looks that are recv_interval steps apart
   bool full_ = false;          // somebody found no room, and nobody has left since
   std::int64_t expected_ = 0;  // sequences that run now if none of them has ended
   std::vector<Candidate> line_;

@@ -77,8 +77,8 @@ TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer",
     if (name == "eager") continue;
     INFO(name);
     const ModelConfig config = load_model("catalog:" + name, catalog);
-    // DeepSeek, gpt-oss, OPT and Falcon are for the serving model alone.
-    if (config.latent.kv_rank > 0 || config.attention_sinks || config.layer_norm) {
+    // DeepSeek, gpt-oss, OPT, Falcon and Qwen with linear layers are for the serving model alone.
+    if (config.latent.kv_rank > 0 || config.attention_sinks || config.layer_norm || config.linear.interval > 0) {
       CHECK_THROWS_WITH(built("decoder", R"({"config": "catalog:)" + name + R"("})"),
                         Catch::Matchers::Contains("expected a model of this builder"));
       continue;

@@ -209,8 +209,9 @@ TEST_CASE("ranks share experts, and tokens travel", "[unit]") {
         find(served("deepseek-v3").kinds[1].ops, "expert_up")->parameters);
 
   const sim::Origin where{"run.json", "/replica"};
-  CHECK_THROWS_WITH(build_transformer(test::model("deepseek-v3"), bf16, {.tp = 8, .expert_parallel = 3}, {}, Sampler::greedy, where),
-                    "run.json:/replica: expected groups of experts that divide the 8 ranks and the 256 experts, got 3");
+  CHECK_THROWS_WITH(
+      build_transformer(test::model("deepseek-v3"), bf16, {.tp = 8, .expert_parallel = 3}, {}, Sampler::greedy, where),
+      "run.json:/replica: expected groups of experts that divide the 8 ranks and the 256 experts, got 3");
   CHECK_THROWS_WITH(
       build_transformer(test::model("llama-3-8b"), bf16, {.tp = 1, .attention_dp = 2}, {}, Sampler::greedy, where),
       "run.json:/replica: expected a model with experts for attention or expert parallelism: a dense one has replicas "

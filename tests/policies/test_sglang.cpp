@@ -127,6 +127,27 @@ TEST_CASE("sglang: decodes alone are stable, and the latest goes where pages lac
   CHECK(decision.stable_iterations == kStable);
 }
 
+TEST_CASE("sglang: new requests are looked for at every k-th step of decodes", "[unit]") {
+  TextReplica replica(10'000);
+  const auto policy = make_batching("sglang", R"({"recv_interval": 10})");
+  replica.clock = 100;
+  CHECK(replica.decide(*policy).admit.empty());  // nothing runs: the looks are counted from here
+  replica.decode(50);
+  replica.clock = 103;
+  replica.say({{1, 160}});
+  const BatchDecision blind = replica.decide(*policy);
+  CHECK(blind.admit.empty());
+  CHECK(blind.stable_iterations == 7);  // to step 110
+  replica.clock = 109;
+  CHECK(replica.decide(*policy).stable_iterations == 1);
+  replica.clock = 110;
+  CHECK(replica.decide(*policy).admit.size() == 1);
+  // A request that comes later waits for the next one; with an interval of 1 it does not wait.
+  replica.clock = 112;
+  CHECK(replica.decide(*policy).admit.empty());
+  CHECK(replica.decide(*make_batching("sglang")).admit.size() == 1);
+}
+
 TEST_CASE("sglang: one by one, depth first and longest first compute every edge once", "[prop]") {
   // Theorem 3.1 of the paper: a pool that holds the longest request is enough. Every prompt ends with a token of its
   // own, for the last token is computed in any case. Distinct tokens: of the sorted texts, those that are not in the

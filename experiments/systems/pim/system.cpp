@@ -171,7 +171,7 @@ class PimExperiment final : public ConfigExperiment {
     if (file.empty()) return;
     inputs_.push_back(file);
     const models::ModelConfig model = models::load_model(file.string(), {}, where);
-    if (model.experts.count > 0 || model.latent.kv_rank > 0)
+    if (model.experts.count > 0 || model.latent.kv_rank > 0 || model.linear.interval > 0)
       faults.add(where, "expected a dense model with plain attention");
     layer_ = {.hidden = model.hidden_size,
               .intermediate = model.intermediate_size,
