@@ -80,7 +80,7 @@ LoopLatency simulate_loop(const DeploymentModel& model, const ClosedLoop& loop,
   TabulatedIteration prices(exact, 1);
   HostStages stages;
   stages.request_s = model.overheads().request_s;
-  const StagedHostTime host(stages, {});
+  const StagedHostTime host(stages, {.ahead = true});
   ReplayParts parts;
   parts.model = &prices;
   parts.host = &host;

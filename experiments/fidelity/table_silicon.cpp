@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
@@ -39,25 +40,61 @@ struct Engine {
 };
 /// Seconds: step, sequence, request, host time of a kernel and of a layer of latent attention in a prompt's step.
 constexpr std::array kEngines{
-    Engine{"trtllm", {0.2e-3, 2e-6, 30e-3, 30e-6, 1.0e-3}, "TensorRT-LLM", ""},
-    Engine{"vllm", {0.8e-3, 5e-6, 50e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
-    Engine{"sglang", {0.5e-3, 3e-6, 80e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
+    Engine{"trtllm", {0.2e-3, 2e-6, 22e-3, 30e-6, 1.0e-3}, "TensorRT-LLM", "tensorrt_llm"},
+    Engine{"vllm", {0.8e-3, 5e-6, 44e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
+    Engine{"sglang", {0.5e-3, 3e-6, 100e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
 };
 
-/// How it puts batches together. TensorRT-LLM's in-flight batching runs chunks of prompts beside decodes, as vLLM does.
-/// SGLang was started with --scheduler-recv-interval 30 for 16 clients and more, else 10, on Blackwell (the benchmark's
-/// scripts, InferenceMAX): new requests are looked for at every so many steps of decodes.
-policies::BatchingRegistry::Choice batching_of(const Engine& engine, bool blackwell, double clients) {
+/// A row's deployment as the benchmark's scripts see it.
+struct Served {
+  bool blackwell = false, latent = false, sinks = false;  ///< latent attention: DeepSeek; sinks: gpt-oss
+  bool fp8 = false;                                       ///< linear layers
+  bool recent = false;                                    ///< TensorRT-LLM of 1.2 and later
+  std::int64_t ranks = 1;                                 ///< of tensor parallelism
+  double clients = 0, isl = 0, osl = 0;
+};
+
+/// How long prompts wait for others (policy tensorrt_llm).
+struct BatchWait {
+  int iterations = 0;
+  double ratio = 0;
+};
+
+/// Llama at 1024 and 1024 tokens on fewer than 8 ranks; with 1.2 DeepSeek in fp8 on Blackwell from 64 clients on.
+BatchWait batch_wait(const Served& run) {
+  if (run.sinks || run.isl != 1024 || run.osl != 1024) return {};
+  if (!run.latent) return run.ranks < 8 ? BatchWait{20, 0.9} : BatchWait{};
+  return run.recent && run.blackwell && run.fp8 && run.clients >= 64 ? BatchWait{40, 0.8} : BatchWait{};
+}
+
+/// Most tokens in an iteration of TensorRT-LLM.
+double iteration_tokens(const Served& run) {
+  if (run.sinks) return 20000;
+  if (!run.latent) return run.blackwell ? 16384 : run.isl + run.osl;
+  const double one_prompt = std::floor((run.clients + run.isl + 127) / 64) * 64;
+  return run.recent ? std::max(8192.0, one_prompt) : one_prompt;
+}
+
+/// How it puts batches together, as the benchmark's scripts start it (InferenceMAX, of the time of the row's release).
+/// SGLang on Blackwell: --scheduler-recv-interval 30 for 16 clients and more, else 10.
+std::string batching_params(const Engine& engine, const Served& run) {
+  if (engine.policy == "sglang")
+    return fmt::format(R"({{"max_sequences": 8192, "recv_interval": {}}})", !run.blackwell      ? 1
+                                                                            : run.clients >= 16 ? 30
+                                                                                                : 10);
+  if (engine.policy != "tensorrt_llm") return R"({"max_num_batched_tokens": 8192, "max_num_seqs": 8192})";
+  const BatchWait wait = batch_wait(run);
+  return fmt::format(R"({{"max_num_tokens": {}, "max_batch_size": 8192, "batch_wait_timeout_iters": {},
+                         "batch_wait_max_tokens_ratio": {}}})",
+                     iteration_tokens(run), wait.iterations, wait.ratio);
+}
+
+policies::BatchingRegistry::Choice batching_of(const Engine& engine, const Served& run) {
   policies::BatchingRegistry registry("batching");
   policies::register_batching_policies(registry);
   sim::Faults faults;
-  const bool sglang = engine.policy == "sglang";
-  const char* const interval = !blackwell ? "1" : clients >= 16 ? "30" : "10";
-  const sim::Node params =
-      sim::parse_json(sglang ? fmt::format(R"({{"max_sequences": 8192, "recv_interval": {}}})", interval)
-                             : R"({"max_num_batched_tokens": 8192, "max_num_seqs": 8192})",
-                      "batching");
-  auto choice = registry.prepare(sglang ? "sglang" : "vllm_v1", &params, {}, faults);
+  const sim::Node params = sim::parse_json(batching_params(engine, run), "batching");
+  auto choice = registry.prepare(std::string(engine.policy), &params, {}, faults);
   faults.throw_if_any();
   return choice;
 }
@@ -247,7 +284,15 @@ class SiliconTables final : public TableKind {
       const double all =
           table.number(row, "batch_size") * static_cast<double>(ranks_of(table, row, "attention_dp_size"));
       const ClosedLoop loop = loop_of(table, row, all / static_cast<double>(split.attention_dp));
-      latency = simulate_loop(model(split), loop, batching_of(engine, !system.starts_with("h"), all));
+      Served served{
+          .blackwell = !system.starts_with("h"), .latent = config.latent.kv_rank > 0, .sinks = config.attention_sinks};
+      served.fp8 = table.text(row, "gemm_quant_mode").starts_with("fp8");
+      served.recent = table.text(row, "backend_version") >= "1.2";
+      served.ranks = split.tp;
+      served.clients = all;
+      served.isl = table.number(row, "isl");
+      served.osl = table.number(row, "osl");
+      latency = simulate_loop(model(split), loop, batching_of(engine, served));
     }
     if (latency.requests < 1) throw Uncovered{"weights and one request do not fit the memory"};
     const auto listed = std::find(kSystems.begin(), kSystems.end(), system);

@@ -18,6 +18,7 @@ void register_batching_policies(BatchingRegistry& registry) {
   void add_seesaw(BatchingRegistry&); add_seesaw(registry);
   void add_sjf(BatchingRegistry&); add_sjf(registry);
   void add_static(BatchingRegistry&); add_static(registry);
+  void add_tensorrt_llm(BatchingRegistry&); add_tensorrt_llm(registry);
   void add_urgency(BatchingRegistry&); add_urgency(registry);
   void add_vllm_v0(BatchingRegistry&); add_vllm_v0(registry);
   void add_vllm_v1(BatchingRegistry&); add_vllm_v1(registry);
