@@ -99,6 +99,23 @@ TEST_CASE("the profile of vLLM of 2024: graphs for decodes alone, requests that 
   CHECK(price.time_ps == (17'000 + 1600 + 4 * 270) * kUs);  // 1,000 kernels at 17 us
 }
 
+TEST_CASE("the profile of TensorRT-LLM: a step ahead, graphs for decodes, kernels of prompts one by one", "[unit]") {
+  HostRegistry registry("host");
+  register_host_times(registry);
+  sim::Faults faults;
+  const auto host = registry.prepare("tensorrt_llm", nullptr, {}, faults).make(std::nullopt);
+  CHECK(host->request_s() == Approx(22e-3));
+  CHECK(host->decides_ahead());
+  IterationPrice price{.time_ps = 5'000 * kUs, .launches = 1000};
+  host->apply(decodes(4), price);
+  CHECK(price.time_ps == (5'000 + 200 + 4 * 2) * kUs);
+  BatchShape mixed = decodes(4);
+  mixed.segments[0].prefill.add(10, 0);
+  price = {.time_ps = 10'000 * kUs, .launches = 1000};
+  host->apply(mixed, price);
+  CHECK(price.time_ps == (30'000 + 200 + 4 * 2) * kUs);  // 1,000 kernels at 30 us
+}
+
 TEST_CASE("launching counts every layer once, however the batch is cut", "[unit]") {
   // Kernels one by one: 7 us and 2 us a layer; a graph: 5 us and 3 us a layer. 32 layers in one segment, or in two of 8
   // and 24, take 71 or 101 us beside the devices' 10; the last 24 alone 55 or 77 us.

@@ -87,11 +87,11 @@ struct VllmV0Params : HostStages {
   static constexpr auto fields() { return stage_fields<VllmV0Params>(); }
 };
 
-/// vLLM of 2024 (V0 from 0.5.4 on): one loop, decodes as captured graphs of up to 256 sequences, iterations with prompts
-/// kernel by kernel. Constants: fitted to the rows of Llama-3.1-70B and Mistral-Large on eight ranks of
+/// vLLM of 2024 (V0 from 0.5.4 on): one loop, decodes as captured graphs of up to 256 sequences, iterations with
+/// prompts kernel by kernel. Constants: fitted to the rows of Llama-3.1-70B and Mistral-Large on eight ranks of
 /// serving/apex_8xh100_vllm.csv, TPOT (schedule) and TTFT (kernels, request); judged on two and four ranks
-/// (docs/serving-fidelity.md). Models of more than 32,768 positions have their prompts cut into chunks of 512 tokens there
-/// (pull requests 6666 and, for 2,048 tokens, 10544 of vllm-project/vllm): policy `sarathi` with that budget.
+/// (docs/serving-fidelity.md). Models of more than 32,768 positions have their prompts cut into chunks of 512 tokens
+/// there (pull requests 6666 and, for 2,048 tokens, 10544 of vllm-project/vllm): policy `sarathi` with that budget.
 struct Vllm2024Params : HostStages {
   Vllm2024Params() {
     schedule_s = 1.6e-3;
@@ -147,6 +147,25 @@ struct SglangParams : HostStages {
   }
 };
 
+/// TensorRT-LLM 1.0 to 1.2 (PyTorch backend): the overlap scheduler prepares an iteration while the last one runs,
+/// decodes are captured graphs (scripts of InferenceMAX: up to 1,024 sequences), iterations with prompts are launched
+/// kernel by kernel. What stays between iterations, a kernel and a request: set on its rows of Llama-3.1-70B in
+/// serving/silicon_ttft_tpot.csv (B200 and H200, 216 rows), judged on its others (docs/serving-models.md).
+struct TensorRtLlmHostParams : HostStages {
+  bool ahead = true;
+  TensorRtLlmHostParams() {
+    sample_s = 0.2e-3;
+    sample_sequence_s = 2e-6;
+    launch_kernel_s = 30e-6;
+    graph_tokens = 1024;
+    graph_prompts = false;
+    request_s = 22e-3;
+  }
+  static constexpr auto fields() {
+    return sim::joined(stage_fields<TensorRtLlmHostParams>(), sim::FieldTable{ahead_field<TensorRtLlmHostParams>()});
+  }
+};
+
 HiddenStages all_hidden(bool ahead) {
   return {.schedule = true, .prepare = true, .sample = true, .detokenise = true, .ahead = ahead};
 }
@@ -187,7 +206,10 @@ void lengthen(const HostWork& work, IterationPrice& price) {
 
 StagedHostTime::StagedHostTime(const HostStages& stages, const HiddenStages& hidden,
                                const std::optional<LaunchCosts>& counted)
-    : hidden_(hidden), graph_tokens_(stages.graph_tokens), request_s_(stages.request_s), graph_prompts_(stages.graph_prompts) {
+    : hidden_(hidden),
+      graph_tokens_(stages.graph_tokens),
+      request_s_(stages.request_s),
+      graph_prompts_(stages.graph_prompts) {
   const double speed = counted ? counted->core_speed : 1;
   const auto put = [&](bool away, double fixed, double sequence, double token) {
     (away ? covered_ : exposed_)
@@ -265,6 +287,12 @@ void register_host_times(HostRegistry& registry) {
                              [](const VllmV1Params& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
                              });
+  registry.add<TensorRtLlmHostParams>("tensorrt_llm", "TensorRT-LLM with its overlap scheduler.",
+                                      [](const TensorRtLlmHostParams& p, const Counted& counted) {
+                                        HiddenStages hidden = all_hidden(p.ahead);
+                                        hidden.sample = false;
+                                        return std::make_unique<StagedHostTime>(p, hidden, counted);
+                                      });
   registry.add<SglangParams>("sglang", "SGLang with its overlap scheduler.",
                              [](const SglangParams& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
