@@ -5,9 +5,9 @@
 //  - guaranteed_no_evict: when the cache has room for its prompt and all of its output, so that nobody ever stops;
 //  - max_utilization: when it has room for what is computed now; where decodes find none, the latest started is
 //    preempted and recomputed.
-// With `batch_wait_timeout_iters` n, prompts that could start wait while decodes run, until what an iteration would
-// have to compute comes to `batch_wait_max_tokens_ratio` of `max_num_tokens`, or for n iterations: decodes are
-// disturbed less often, and the first token comes later. Source: TensorRT-LLM 1.0 to 1.2, _torch/pyexecutor
+// With `batch_wait_timeout_iters` n and `batch_wait_max_tokens_ratio` r, prompts that could start wait while decodes
+// run, for n iterations or until an iteration would compute r of `max_num_tokens`: decodes are disturbed less often,
+// and the first token comes later. Nobody waits if one of both is 0. Source: TensorRT-LLM 1.0 to 1.2, _torch/pyexecutor
 // (scheduler.py: GuaranteedNoEvictPolicy, MaxUtilizationPolicy; py_executor.py: _waiting_requests). The output that
 // guaranteed_no_evict sets aside is the request's limit; requests here end at it. Left out: chunks of a prompt under
 // way, which the engine lets wait too; adapters, speculation, the balance between ranks of data-parallel attention.
@@ -48,7 +48,7 @@ struct TensorRtLlmParams {
         sim::field("batch_wait_timeout_iters", &P::batch_wait_timeout_iters, sim::Unit::count, sim::between(0, 1e6),
                    "Iterations of decodes that prompts wait at most for others to come; 0: none."),
         sim::field("batch_wait_max_tokens_ratio", &P::batch_wait_max_tokens_ratio, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of max_num_tokens at which they wait no longer.")};
+                   "Share of max_num_tokens at which they wait no longer; 0: they never wait.")};
   }
 };
 
@@ -118,8 +118,7 @@ class TensorRtLlmBatching final : public Batching {
     for (const Item& item : out.items)
       if (view[item.seq].phase != Phase::decode) tokens += item.new_tokens;
     const double enough = params_.batch_wait_max_tokens_ratio * static_cast<double>(params_.max_num_tokens);
-    const bool full = params_.batch_wait_max_tokens_ratio > 0 && static_cast<double>(tokens) >= enough;
-    if (full || waited_ >= params_.batch_wait_timeout_iters) {
+    if (static_cast<double>(tokens) >= enough || waited_ >= params_.batch_wait_timeout_iters) {
       asked_ = kNever;
       waited_ = 0;
       return;

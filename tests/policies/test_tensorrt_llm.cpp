@@ -99,20 +99,24 @@ TEST_CASE("tensorrt_llm: prompts wait for others, so many iterations or until th
 TEST_CASE("tensorrt_llm: nobody waits for others where nothing decodes, or without being told to", "[unit]") {
   PaperReplica idle(10'000);
   idle.wait(100);
-  CHECK(idle.decide(*make_batching("tensorrt_llm", R"({"batch_wait_timeout_iters": 20})")).admit.size() == 1);
+  const char* both = R"({"batch_wait_timeout_iters": 20, "batch_wait_max_tokens_ratio": 0.9})";
+  CHECK(idle.decide(*make_batching("tensorrt_llm", both)).admit.size() == 1);
   PaperReplica busy(10'000);
   busy.decode(50);
   busy.wait(100);
   CHECK(busy.decide(*make_batching("tensorrt_llm", R"({"batch_wait_max_tokens_ratio": 0.9})")).admit.size() == 1);
-  CHECK(busy.decide(*make_batching("tensorrt_llm", R"({"batch_wait_timeout_iters": 20})")).admit.empty());
+  // As in the engine: without a ratio any number of tokens is enough.
+  CHECK(busy.decide(*make_batching("tensorrt_llm", R"({"batch_wait_timeout_iters": 20})")).admit.size() == 1);
+  CHECK(busy.decide(*make_batching("tensorrt_llm", both)).admit.empty());
 }
 
 TEST_CASE("tensorrt_llm: iterations waited are counted alike however often it is asked", "[prop]") {
   orrery::sim::RandomStream random(3, "tensorrt_llm");
   for (int round = 0; round < 50; ++round) {
     const auto timeout = static_cast<std::int64_t>(random.uniform(1, 40));
-    const auto policy =
-        make_batching("tensorrt_llm", "{\"batch_wait_timeout_iters\": " + std::to_string(timeout) + "}");
+    const auto policy = make_batching(
+        "tensorrt_llm",
+        "{\"batch_wait_max_tokens_ratio\": 1, \"batch_wait_timeout_iters\": " + std::to_string(timeout) + "}");
     PaperReplica replica(10'000);
     replica.decode(50);
     replica.wait(100);
