@@ -29,6 +29,7 @@
 #include "experiments/fidelity/deployment.hpp"
 #include "experiments/fidelity/deployment_loop.hpp"
 #include "experiments/fidelity/table_kind.hpp"
+#include "experiments/systems/serving/pricing/host_time.hpp"
 
 namespace orrery::experiments {
 namespace silicon_table {
@@ -38,9 +39,14 @@ struct Engine {
   EngineOverheads overheads;
   std::string_view full_name, policy;  ///< of ServedRun
 };
+/// What TensorRT-LLM's host profile says.
+constexpr HostStages kHost = kTensorRtLlmStages;
 /// Seconds: step, sequence, request, host time of a kernel and of a layer of latent attention in a prompt's step.
 constexpr std::array kEngines{
-    Engine{"trtllm", {0.2e-3, 2e-6, 22e-3, 30e-6, 1.0e-3}, "TensorRT-LLM", "tensorrt_llm"},
+    Engine{"trtllm",
+           {kHost.sample_s, kHost.sample_sequence_s, kHost.request_s, kHost.launch_kernel_s, 1.0e-3},
+           "TensorRT-LLM",
+           "tensorrt_llm"},
     Engine{"vllm", {0.8e-3, 5e-6, 44e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
     Engine{"sglang", {0.5e-3, 3e-6, 100e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
 };

@@ -147,20 +147,10 @@ struct SglangParams : HostStages {
   }
 };
 
-/// TensorRT-LLM 1.0 to 1.2 (PyTorch backend): the overlap scheduler prepares an iteration while the last one runs,
-/// decodes are captured graphs (scripts of InferenceMAX: up to 1,024 sequences), iterations with prompts are launched
-/// kernel by kernel. What stays between iterations, a kernel and a request: set on its rows of Llama-3.1-70B in
-/// serving/silicon_ttft_tpot.csv (B200 and H200, 216 rows), judged on its others (docs/serving-models.md).
+/// The overlap scheduler prepares an iteration while the last one runs.
 struct TensorRtLlmHostParams : HostStages {
   bool ahead = true;
-  TensorRtLlmHostParams() {
-    sample_s = 0.2e-3;
-    sample_sequence_s = 2e-6;
-    launch_kernel_s = 30e-6;
-    graph_tokens = 1024;
-    graph_prompts = false;
-    request_s = 22e-3;
-  }
+  TensorRtLlmHostParams() : HostStages(kTensorRtLlmStages) {}
   static constexpr auto fields() {
     return sim::joined(stage_fields<TensorRtLlmHostParams>(), sim::FieldTable{ahead_field<TensorRtLlmHostParams>()});
   }

@@ -85,6 +85,17 @@ struct HostStages {
   double request_s = 0;
 };
 
+/// TensorRT-LLM 1.0 to 1.2 (PyTorch backend): decodes are captured graphs (scripts of InferenceMAX: up to 1,024
+/// sequences), iterations with prompts are launched kernel by kernel. What stays between iterations, a kernel and a
+/// request: set on its rows of Llama-3.1-70B in serving/silicon_ttft_tpot.csv (B200 and H200, 216 rows), judged on its
+/// others (docs/serving-models.md).
+inline constexpr HostStages kTensorRtLlmStages{.launch_kernel_s = 30e-6,
+                                               .graph_tokens = 1024,
+                                               .graph_prompts = false,
+                                               .sample_s = 0.2e-3,
+                                               .sample_sequence_s = 2e-6,
+                                               .request_s = 22e-3};
+
 /// Which of them run while the devices do.
 struct HiddenStages {
   bool schedule = false, prepare = false, sample = false, detokenise = false;
