@@ -1,8 +1,8 @@
 // `collectives/*.csv`: collectives of NCCL and of PyTorch over it, by call, ranks and bytes.
 //
 // Five layouts, told apart by their columns: `nccl_*` (elements of two bytes), `vidur_*` (bytes, and how many of the
-// ranks share a node), `vtrain_allreduce`, `aceso` (clusters by name) and `llmcompass_*`. Rows whose ranks sit on
-// several nodes are the network's affair and not covered.
+// ranks share a node), `vtrain_allreduce`, `aceso` (clusters by name) and `llmcompass_*`. Rows whose ranks lie on
+// several nodes are a metric of their own.
 //
 // Measuring conditions, which belong to the measuring and not to the link:
 // - Vidur launches collectives from the host one by one. A kernel that is shorter than the interval between two
@@ -21,31 +21,59 @@
 
 #include "experiments/fidelity/aceso_sizes.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "hw/network/library_collective.hpp"
+#include "hw/network/node_collective.hpp"
 
 namespace orrery::experiments {
 namespace {
 
 using hw::LibraryCall;
 
-/// Interval between two launches of Vidur's profiler on these machines, s.
+/// Interval between two launches of Vidur's profiler on these machines, s, for two, four and eight ranks.
 struct HostInterval {
   std::string_view stem;
-  double seconds;
+  double two, four, eight;
 };
 constexpr HostInterval kHostIntervals[]{
-    {"vidur_a100_dgx_all_reduce", 41e-6},
-    {"vidur_a100_pairwise_nvlink_all_reduce", 48e-6},
-    {"vidur_h100_dgx_all_reduce", 33e-6},
-    {"vidur_h100_pairwise_nvlink_all_reduce", 20e-6},
+    {"vidur_a100_dgx_all_reduce", 49e-6, 20e-6, 36e-6},
+    {"vidur_a100_pairwise_nvlink_all_reduce", 62e-6, 66e-6, 66e-6},
+    {"vidur_h100_dgx_all_reduce", 10e-6, 40e-6, 31e-6},
+    {"vidur_h100_pairwise_nvlink_all_reduce", 13e-6, 28e-6, 28e-6},
 };
+/// What `ranks` devices of a node of Vidur's machines send through its adapters, bytes/s, and the time of a message
+/// between nodes, s: fitted to the even rows over several nodes, as is the share that a ring reaches. How many adapters
+/// a node has is not told; the library reckons with PCIe 4 x16.
+struct NodeRate {
+  std::string_view machine;
+  std::int64_t ranks;
+  double bandwidth, latency_s;
+};
+constexpr NodeRate kNodeRates[]{{"vidur_a100_dgx", 2, 7.45e9, 15e-6},
+                                {"vidur_a100_dgx", 4, 12.8e9, 15e-6},
+                                {"vidur_a100_dgx", 8, 10.1e9, 15e-6},
+                                {"vidur_h100_dgx", 8, 36.5e9, 16e-6},
+                                {"vidur_a40_pairwise", 8, 2.76e9, 60e-6}};
+constexpr double kPlannedAcross = 32e9, kRingShare = 0.797;
+
+/// An adapter that stands for all that `in_node` devices of a node have; none where nothing is known of the machine.
+std::optional<hw::NicPart> node_adapter(std::string_view stem, std::int64_t in_node) {
+  for (const NodeRate& entry : kNodeRates) {
+    if (!stem.starts_with(entry.machine) || in_node > entry.ranks) continue;
+    hw::NicPart nic;
+    nic.bandwidth = std::max(kPlannedAcross, entry.bandwidth);
+    nic.efficiency = entry.bandwidth / nic.bandwidth;
+    nic.latency_s = entry.latency_s;
+    return nic;
+  }
+  return std::nullopt;
+}
+
 constexpr double kAchievedMemory = 0.85;  ///< share of the memory's peak that a plain copy reaches
 /// PyTorch's host time of a call, and of each tensor in its list; fitted to the even rows of `aceso` on A100.
 constexpr double kTorchCall_s = 22e-6, kTorchTensor_s = 14e-6;
 
-double host_interval(std::string_view stem) {
+double host_interval(std::string_view stem, std::int64_t ranks) {
   for (const HostInterval& entry : kHostIntervals)
-    if (entry.stem == stem) return entry.seconds;
+    if (entry.stem == stem) return ranks <= 2 ? entry.two : ranks <= 4 ? entry.four : entry.eight;
   return 0;
 }
 
@@ -56,6 +84,13 @@ std::optional<LibraryCall> call_of(std::string_view name) {
 
 std::string_view size_regime(std::int64_t bytes) {
   return bytes < 1'000'000 ? "bytes < 1 MB" : "bytes >= 1 MB";
+}
+
+std::string_view ranks_a_node(std::int64_t ranks) {
+  return ranks == 1   ? "one rank a node"
+         : ranks == 2 ? "two ranks a node"
+         : ranks <= 4 ? "four ranks a node"
+                      : "eight ranks a node";
 }
 
 class CollectiveTables final : public TableKind {
@@ -95,20 +130,46 @@ class CollectiveTables final : public TableKind {
     hw::LinkParams link = found.entry->part.link;
     if (found.measured_as == "nccl_across_pairs") link.peers = 1;
     const bool vidur = table.has("devices_per_node"), elements = table.has("message_elements");
-    const double interval = vidur ? host_interval(table.stem()) : 0;
+    const auto across = [&](std::size_t row) {
+      return vidur && table.count(row, "devices_per_node") < table.count(row, "num_gpus");
+    };
+    const auto call_at = [&](std::string_view metric, std::size_t row) {
+      const std::optional<LibraryCall> call = call_of(table.text(row, "collective"));
+      if (!call) out.skip(metric, row, fmt::format("collective '{}' is not modelled", table.text(row, "collective")));
+      return call;
+    };
     out.each_row("time", table, [&](std::size_t row) {
+      if (across(row)) return;
+      const std::optional<LibraryCall> call = call_at("time", row);
+      if (!call) return;
       const std::int64_t ranks = table.count(row, "num_gpus");
-      if (vidur && table.count(row, "devices_per_node") != ranks)
-        return out.skip("time", row, "ranks on several nodes: the network's affair");
-      const std::string& name = table.text(row, "collective");
-      const std::optional<LibraryCall> call = call_of(name);
-      if (!call) return out.skip("time", row, fmt::format("collective '{}' is not modelled", name));
       const std::int64_t bytes = elements ? 2 * table.count(row, "message_elements", 0) : table.count(row, "bytes", 0);
       const hw::CollectiveCost cost = hw::library_collective(link, *call, ranks, bytes);
-      const double us = std::max(vidur ? cost.sender_s : cost.time_s, interval) * 1e6;
+      const double us = (vidur ? std::max(cost.sender_s, host_interval(table.stem(), ranks)) : cost.time_s) * 1e6;
       out.add("time", row, table.number(row, "time_us"), us, {size_regime(bytes), to_string(*call)}, {},
               learnable(found, vidur ? "_by_host" : "", *call, ranks, bytes));
     });
+    if (!vidur) return;
+    out.each_row("time across nodes", table, [&](std::size_t row) {
+      if (!across(row)) return;
+      if (const auto call = call_at("time across nodes", row)) predict_across(table, link, *call, row, out);
+    });
+  }
+
+  static void predict_across(const MeasuredTable& table, const hw::LinkParams& link, LibraryCall call, std::size_t row,
+                             Predictions& out) {
+    const hw::RankGroup group{table.count(row, "num_gpus"), table.count(row, "devices_per_node")};
+    const std::optional<hw::NicPart> nic = node_adapter(table.stem(), group.in_node);
+    if (!nic) return out.skip("time across nodes", row, "a sender's kernel ends when its host has the bytes, over TCP");
+    const std::int64_t bytes = table.count(row, "bytes", 0);
+    // Nobody but the group sends: what the node has is the group's.
+    const hw::NodeFabric fabric{link, group.in_node, &*nic, 1, kRingShare, false};
+    const double size = static_cast<double>(bytes);
+    const double s = call == LibraryCall::send_recv ? hw::node_message(fabric, group.in_node, size).time_s
+                                                    : hw::node_collective(fabric, call, group, size).time_s;
+    const double us = std::max(s, host_interval(table.stem(), group.ranks)) * 1e6;
+    out.add("time across nodes", row, table.number(row, "time_us"), us,
+            {size_regime(bytes), ranks_a_node(group.in_node)});
   }
 
   /// All-reduce out of place and in place, which the model takes for one. The table's part is the board that `gpu`

@@ -74,16 +74,36 @@ constexpr std::array<Estimate, 3> kEstimates{{{LibraryProtocol::ll, 6.6e-6, 0.6e
 constexpr double kSwitchEstimate_s = 25e-6;
 constexpr double kLl128Payload = 0.92;  ///< 120 of 128 bytes, and a little
 
+/// The library's estimate of a ring under a protocol on a path of bandwidth `planned`, s.
+double estimated(const LinkParams& link, const Estimate& estimate, double planned, const Shape& shape) {
+  double bandwidth = planned;
+  if (estimate.protocol == LibraryProtocol::ll) bandwidth = std::min(link.ll_ceiling, planned / 2);
+  if (estimate.protocol == LibraryProtocol::ll128) bandwidth = kLl128Payload * planned;
+  return estimate.base_s + estimate.step_s * shape.steps + shape.sent / bandwidth;
+}
+
+/// Whether the library leaves protocol LL on the far path. LL128 needs links between devices.
+bool far_is_simple(const LinkParams& link, const Shape& shape) {
+  const double planned = link.planned_share * link.far.bandwidth;
+  return estimated(link, kEstimates[2], planned, shape) < estimated(link, kEstimates[0], planned, shape);
+}
+
+/// What the far path gives to a group of n.
+double far_bandwidth(const LinkParams& link, double n) {
+  const FarConstants& far = link.far;
+  const bool both = far.socket_ranks > 0 && n > static_cast<double>(far.socket_ranks);
+  return far.efficiency * far.bandwidth * (both ? far.socket_share : 1);
+}
+
 LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const Shape& shape) {
   const double planned = link.planned_share * ring_bandwidth_of(link, n);
-  const std::array<double, 3> bandwidth{std::min(link.ll_ceiling, planned / 2), kLl128Payload * planned, planned};
   LibraryProtocol best = LibraryProtocol::ll;
-  double least = 0;
-  for (std::size_t i = 0; i < kEstimates.size(); ++i) {
-    const double t = kEstimates[i].base_s + kEstimates[i].step_s * shape.steps + shape.sent / bandwidth[i];
-    if (i > 0 && t >= least) continue;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Estimate& estimate : kEstimates) {
+    const double t = estimated(link, estimate, planned, shape);
+    if (t >= least) continue;
     least = t;
-    best = kEstimates[i].protocol;
+    best = estimate.protocol;
   }
   const bool in_switch =
       call == LibraryCall::all_reduce && link.in_switch.ranks > 0 && n >= static_cast<double>(link.in_switch.ranks);
@@ -113,7 +133,8 @@ double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shap
     }
     case LibraryProtocol::far:
       return c.base_s + c.ramp_s * risen(size, c.ramp_bytes) + shape.steps * link.far.step_s +
-             moved / (link.far.efficiency * link.far.bandwidth) + far_own(link, shape);
+             (far_is_simple(link, shape) ? link.far.simple_start_s : 0) + moved / far_bandwidth(link, n) +
+             far_own(link, shape);
     default:
       return c.base_s + c.simple_start_s + shape.steps * c.simple_step_s + moved / (c.simple_efficiency * bandwidth) +
              own;
@@ -122,7 +143,7 @@ double ring_seconds(const LinkParams& link, LibraryProtocol protocol, const Shap
 
 double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, double n, double kept) {
   const PeerConstants& c = link.peer;
-  const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * peer_bandwidth_of(link, n);
+  const double path = far ? far_bandwidth(link, n) : c.efficiency * peer_bandwidth_of(link, n);
   const double own = far ? far_own(link, shape) : shape.own / (c.local_ratio * ring_bandwidth_of(link, n));
   const double transfer = shape.sent / (kept * path) + own;
   return c.base_s + c.per_peer_s * (n - 2) + c.ramp_s * risen(shape.own, c.ramp_bytes) + transfer +
@@ -166,7 +187,7 @@ CollectiveCost closed_form(const LinkParams& link, LibraryCall call, std::int64_
   if (call == LibraryCall::send_recv) {
     const PeerConstants& c = link.peer;
     const double start = c.send_base_s + c.send_ramp_s * risen(size, c.send_ramp_bytes);
-    const double path = far ? link.far.efficiency * link.far.bandwidth : c.efficiency * peer_bandwidth_of(link, 2);
+    const double path = far ? far_bandwidth(link, n) : c.efficiency * peer_bandwidth_of(link, 2);
     cost.time_s = start + size / path;
     const bool fits = !far && bytes <= c.buffer_bytes;
     cost.sender_s = fits ? std::min(cost.time_s, start + size / c.copy_bandwidth) : cost.time_s;

@@ -28,9 +28,11 @@
 //   send_recv   send_base + send_ramp S/(S + send_ramp_bytes) + S / (efficiency B). The sender's part may end sooner:
 //               up to `buffer` bytes it ends when they are copied, at copy_bandwidth.
 // Groups of more than `peers` ranks go over the path `far`: base + ramp S/(S + ramp_bytes) + s step + w / (efficiency
-// bandwidth) + (S/n) / local_bandwidth; all_to_all and send_recv put that bandwidth in place of the link's.
-// Of all_gather, reduce_scatter and all_to_all every rank's part of the buffer begins at its own address. Where that is
-// no multiple of 16 bytes the library moves single elements, and the share `unaligned` of the bandwidth is left.
+// bandwidth) + (S/n) / local_bandwidth, and simple_start where the library takes Simple by its estimates (LL128 needs
+// links); all_to_all and send_recv put that bandwidth in place of the link's. Of it `socket_share` is left to a group
+// of more than `socket_ranks`. Of all_gather, reduce_scatter and all_to_all every rank's part of the buffer begins at
+// its own address. Where that is no multiple of 16 bytes the library moves single elements, and the share `unaligned`
+// of the bandwidth is left.
 //
 // Where this holds: devices behind one switch or one bridge, nothing else on the links, all ranks at once. For
 // contention, stragglers, several nodes and other algorithms run the schedules of hw/network/collective.hpp; at large

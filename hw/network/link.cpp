@@ -78,8 +78,14 @@ sim::FieldRows<FarConstants> FarConstants::fields() {
                  "Peak of the path, per direction; 0: links join all ranks."),
       sim::field("efficiency", &FarConstants::efficiency, Unit::ratio, sim::between(0.01, 1), "Share of that."),
       sim::field("step", &FarConstants::step_s, Unit::seconds, sim::at_least(0), "A step of a ring over it."),
+      sim::field("simple_start", &FarConstants::simple_start_s, Unit::seconds, sim::at_least(0),
+                 "Added once the library leaves protocol LL: the first chunk through the buffers."),
       sim::field("local_bandwidth", &FarConstants::local_bandwidth, Unit::bytes_per_s, sim::at_least(0),
                  "Rate at which a device handles its own shard meanwhile; 0: at no cost."),
+      sim::field("socket_ranks", &FarConstants::socket_ranks, Unit::count, sim::at_least(0),
+                 "Devices of one socket of the host: a larger group has ranks on both. 0: one socket."),
+      sim::field("socket_share", &FarConstants::socket_share, Unit::ratio, sim::between(0.01, 1),
+                 "Share of the path left to such a group."),
   };
   return table;
 }

@@ -53,12 +53,17 @@ struct PeerConstants {
   static sim::FieldRows<PeerConstants> fields();
 };
 
-/// The path between ranks that the links do not join. `bandwidth` 0: there is none, all ranks are joined.
+/// The path between ranks that the links do not join. `bandwidth` 0: there is none, all ranks are joined. A host whose
+/// devices cannot reach each other copies through its memory; a group of more than `socket_ranks` has ranks on both its
+/// sockets, and `socket_share` of the path is left to it.
 struct FarConstants {
   double bandwidth = 0;
   double efficiency = 0.75;
   double step_s = 5e-6;
+  double simple_start_s = 0;
   double local_bandwidth = 0;
+  std::int64_t socket_ranks = 0;
+  double socket_share = 1;
   static sim::FieldRows<FarConstants> fields();
 };
 

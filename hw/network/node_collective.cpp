@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace orrery::hw {
 namespace {
@@ -24,11 +25,39 @@ std::int64_t whole_bytes(double bytes) {
   return static_cast<std::int64_t>(std::ceil(bytes));
 }
 
-/// Rounds of a tree over `nodes`: up, and down again.
-double tree_rounds(double nodes) {
+/// Rounds of a tree over `nodes`, one way.
+double tree_depth(double nodes) {
   double rounds = 0;
   for (double reached = 1; reached < nodes; reached *= 2) ++rounds;
-  return 2 * rounds;
+  return rounds;
+}
+
+/// A chunk of 256 kB through a tree's hop under Simple, s (NCCL, src/graph/tuning.cc).
+constexpr double kTreeChunk_s = 28e-6;
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+constexpr double kFlaggedPayload = 120.0 / 128;
+
+/// Seconds of one hop between two devices of a node under `protocol`.
+double step_seconds(const RingConstants& ring, const NodePlan& plan) {
+  switch (plan.protocol) {
+    case LibraryProtocol::ll:
+      return ring.ll_step_s;
+    case LibraryProtocol::ll128:
+      return ring.ll128_step_s;
+    default:
+      return plan.tree ? kTreeChunk_s : ring.simple_step_s;
+  }
+}
+
+/// Share of the adapters' bandwidth that data gets beside the protocol's flags.
+double payload_share(const RingConstants& ring, LibraryProtocol protocol) {
+  if (protocol == LibraryProtocol::ll) return ring.ll_efficiency;
+  return protocol == LibraryProtocol::ll128 ? kFlaggedPayload : 1;
+}
+
+/// What a group has of a node's adapters.
+double group_adapters(const NodeFabric& fabric, const RankGroup& group, double nic_bandwidth) {
+  return static_cast<double>(fabric.nics * group.in_node) * nic_bandwidth / static_cast<double>(fabric.devices);
 }
 
 /// Every rank sends a part to each other one: those of its node over its link, the others through its share of the
@@ -62,22 +91,26 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
   if (call == LibraryCall::all_to_all) return all_to_all_across(fabric, group, bytes);
   const double ranks = static_cast<double>(group.ranks), inside = static_cast<double>(group.in_node);
   const double nodes = std::ceil(ranks / inside);
-  // The group's share of the node's adapters, at the share of a link that the library's large messages reach.
-  const double adapters =
-      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) * inside / static_cast<double>(fabric.devices);
-  double bandwidth = adapters;
+  const double planned = std::min(group_adapters(fabric, group, fabric.nic->bandwidth),
+                                  group.in_node > 1 ? link.planned_share * link.bandwidth : kUnbounded);
+  const NodePlan plan = library_plan(call, group, bytes, planned, fabric.ll128);
+  const double wire = message_latency(*fabric.nic), step = step_seconds(link.ring, plan);
+  double bandwidth = group_adapters(fabric, group, achieved_bandwidth(*fabric.nic));
+  bandwidth *= payload_share(link.ring, plan.protocol) * (plan.tree ? 1 : fabric.ring_share);
   if (group.in_node > 1) bandwidth = std::min(bandwidth, link.ring.simple_efficiency * link.bandwidth);
-  const double steps = call == LibraryCall::all_reduce ? 2 * (ranks - 1) : ranks - 1;
-  const double hops = call == LibraryCall::all_reduce ? 2 * (nodes - 1) : nodes - 1;
-  const double wire = message_latency(*fabric.nic);
-  const double ring = (steps - hops) * link.ring.ll128_step_s + hops * (wire + link.ring.ll128_step_s);
-  const double tree = tree_rounds(nodes) * (wire + link.ring.ll128_step_s) + 2 * (inside - 1) * link.ring.ll128_step_s;
-  const double latency = call == LibraryCall::all_reduce ? std::min(ring, tree) : ring;
-  const double start = link.ring.base_s + link.ring.simple_start_s;
+  const double passes = call == LibraryCall::all_reduce ? 2 : 1;
+  double latency = passes * ((ranks - nodes) * step + (nodes - 1) * (wire + step));
+  double through_node = sent_share(call, ranks) * bytes;
+  if (plan.tree) {
+    latency = 2 * ((inside - 1) * step + tree_depth(nodes) * (wire + step));
+    through_node = nodes > 2 ? 2 * bytes : bytes;
+  }
+  const double start = link.ring.base_s + (plan.protocol == LibraryProtocol::ll ? 0 : link.ring.simple_start_s);
   // Of the ring's ranks one a node sends through an adapter, the others over their links.
   const double sent = sent_share(call, ranks) * bytes;
   const double through = nodes / ranks;
-  return {start + latency + sent / bandwidth, sent * (through * fabric.nic->byte_j + (1 - through) * link.byte_j)};
+  return {start + latency + through_node / bandwidth,
+          sent * (through * fabric.nic->byte_j + (1 - through) * link.byte_j)};
 }
 
 GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices) {

@@ -116,6 +116,28 @@ TEST_CASE("groups that the links do not join go the far way", "[unit]") {
   CHECK(library_collective(link, LibraryCall::all_reduce, 2, 10'000'000).protocol == LibraryProtocol::simple);
 }
 
+TEST_CASE("the far path is started anew under Simple, and sockets share it", "[unit]") {
+  LinkParams link = plain();
+  link.peers = 2;
+  link.planned_share = 0.5;
+  link.far = {.bandwidth = 20e9, .efficiency = 0.5, .step_s = 3e-6, .simple_start_s = 40e-6};
+  // Four ranks, six steps: the library expects 6.6 + 3.6 us and w / 5 GB/s of LL, 8.4 + 20.4 us and w / 10 GB/s of
+  // Simple, the same at w = 186 kB: S = 124 kB.
+  const auto seconds = [&](std::int64_t bytes) {
+    return library_collective(link, LibraryCall::all_reduce, 4, bytes).time_s;
+  };
+  CHECK(seconds(125'000) - seconds(123'000) == Approx(40e-6 + 3000 / 10e9).epsilon(1e-3));
+  CHECK(seconds(123'000) - seconds(121'000) == Approx(3000 / 10e9).epsilon(0.05));
+  // Eight ranks on two sockets of four get a quarter: 2 * 7/8 * 80 MB = 140 MB at 10 and at 2.5 GB/s.
+  const double one = library_collective(link, LibraryCall::all_reduce, 8, 80'000'000).time_s;
+  link.far.socket_ranks = 4;
+  link.far.socket_share = 0.25;
+  CHECK(library_collective(link, LibraryCall::all_reduce, 8, 80'000'000).time_s - one == Approx(42e-3));
+  CHECK(seconds(125'000) - seconds(123'000) == Approx(40e-6 + 3000 / 10e9).epsilon(1e-3));
+  const double sent = library_collective(link, LibraryCall::send_recv, 8, 10'000'000).time_s;
+  CHECK(sent - library_collective(link, LibraryCall::send_recv, 4, 10'000'000).time_s == Approx(3e-3));
+}
+
 TEST_CASE("beside a far path a device handles its own shard", "[unit]") {
   LinkParams link = plain();
   link.peers = 1;
