@@ -46,12 +46,24 @@ std::string word_of_part(const std::string& file) {
   return base.substr(0, base.find('.'));
 }
 
-/// Training rows: those of shapes that are not held out, thinned evenly to at most `limit`.
+bool holds_out_rows(const CalibrationOptions& options) {
+  return options.hold_out_shapes || !options.column.empty();
+}
+
+/// Whether a row of one of the fitted parts' tables is held out.
+bool row_held_out(const MeasuredTable& table, const TableKind& kind, std::size_t row,
+                  const CalibrationOptions& options) {
+  if (options.hold_out_shapes && is_held_out(kind.shape_key(table, row))) return true;
+  return !options.column.empty() && table.has(options.column) &&
+         contains(options.values, table.text(row, options.column));
+}
+
+/// Training rows: those that are not held out, thinned evenly to at most `limit`.
 std::vector<char> training_rows(const MeasuredTable& table, const TableKind& kind, const CalibrationOptions& options) {
   std::vector<char> mask(table.rows(), 0);
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < table.rows(); ++row)
-    if (!options.hold_out_shapes || !is_held_out(kind.shape_key(table, row))) rows.push_back(row);
+    if (!row_held_out(table, kind, row, options)) rows.push_back(row);
   const std::size_t step =
       std::max<std::size_t>(1, (rows.size() + options.rows_per_table - 1) / options.rows_per_table);
   for (std::size_t i = 0; i < rows.size(); i += step) mask[rows[i]] = 1;
@@ -126,11 +138,11 @@ void predict_training(const CalibrationBlock& block, const std::vector<FitTable>
   }
 }
 
-enum class HeldOut : std::uint8_t { nothing, shapes, whole };
+enum class HeldOut : std::uint8_t { nothing, rows, whole };
 
 /// Errors of the rows that were fitted and of those that were not.
 void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tables, const PartShelf& parts,
-                HeldOut held_out, std::vector<CalibrationResult::Error>& errors) {
+                const CalibrationOptions& options, HeldOut held_out, std::vector<CalibrationResult::Error>& errors) {
   for (const FitTable& table : tables) {
     Predictions out;
     table.kind->predict(table.whole, parts, out);
@@ -138,7 +150,7 @@ void add_errors(const CalibrationBlock& block, const std::vector<FitTable>& tabl
     std::vector<char> held(fitted.size(), 0);
     for (std::size_t row = 0; row < held.size(); ++row)
       if (held_out == HeldOut::whole ||
-          (held_out == HeldOut::shapes && is_held_out(table.kind->shape_key(table.whole, row))))
+          (held_out == HeldOut::rows && row_held_out(table.whole, *table.kind, row, options)))
         held[row] = 1;
     for (Predictions::Column column : out.columns()) {
       if (!counts(block, column)) continue;
@@ -159,9 +171,11 @@ constexpr double kFewRowsPrior = 0.12;
 
 /// Note on where the constants of a block come from.
 std::string provenance(const CalibrationResult::Block& block, const CalibrationOptions& options) {
+  std::string held;
+  if (options.hold_out_shapes) held = ", two fifths of the shapes held out";
+  if (!options.column.empty()) held = fmt::format(", {} {} held out", options.column, fmt::join(options.values, ", "));
   return fmt::format("fitted by `orrery calibrate` to {} rows of {}{}: mean error {:.1f} %", block.rows,
-                     fmt::join(block.tables, ", "),
-                     options.hold_out_shapes ? ", two fifths of the shapes held out" : "", 100 * block.fit.mape);
+                     fmt::join(block.tables, ", "), held, 100 * block.fit.mape);
 }
 
 void write_entry(const CalibrationResult& result, const CalibrationOptions& options, PartShelf& parts,
@@ -238,10 +252,12 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
   if (options.hold_out && !contains(targets, *options.hold_out)) targets.push_back(*options.hold_out);
   CalibrationResult result;
   std::set<std::string> forgotten;
+  bool has_column = options.column.empty();
   for (const CalibrationBlock& block : calibration_blocks()) {
     if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
     if (block.own_part && options.hold_out) continue;
     const std::vector<FitTable> tables = load_tables(block, trained, parts, options, true);
+    for (const FitTable& table : tables) has_column = has_column || table.whole.has(options.column);
     const auto useful = [&](const FitTable& table) { return contributes(block, table, parts); };
     if (tables.empty() || (options.blocks.empty() && std::none_of(tables.begin(), tables.end(), useful))) continue;
     // A device that is held out takes every constant of the block's object from its family, fitted here or not; once,
@@ -250,15 +266,19 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
     if (options.hold_out && forgotten.insert(path.substr(0, path.find('.'))).second)
       parts.forget_own(*options.hold_out, path);
     result.blocks.push_back(fit_block(block, tables, targets, options, parts));
-    add_errors(block, tables, parts, options.hold_out_shapes ? HeldOut::shapes : HeldOut::nothing, result.errors);
+    add_errors(block, tables, parts, options, holds_out_rows(options) ? HeldOut::rows : HeldOut::nothing,
+               result.errors);
     if (options.hold_out)
-      add_errors(block, load_tables(block, {*options.hold_out}, parts, options, false), parts, HeldOut::whole,
+      add_errors(block, load_tables(block, {*options.hold_out}, parts, options, false), parts, options, HeldOut::whole,
                  result.errors);
   }
   if (result.blocks.empty())
     sim::throw_fault({"calibrate", ""},
                      fmt::format("no table in '{}' measures {}", options.data.string(), fmt::join(trained, ", ")),
                      "`tables` of a catalog entry names the files that stand for it");
+  if (!has_column)
+    sim::throw_fault({"--holdout", ""},
+                     fmt::format("no table of {} has a column '{}'", options.device, options.column));
   write_entry(result, options, parts, result.entry);
   return result;
 }

@@ -39,8 +39,10 @@ struct CalibrationOptions {
   std::filesystem::path data;           ///< folder of measured tables
   bool hold_out_shapes = false;         ///< two fifths of the shapes, by hash
   std::optional<std::string> hold_out;  ///< a device that no row of is fitted
-  std::vector<std::string> blocks;      ///< names; empty: all that have tables
-  std::size_t rows_per_table = 4000;    ///< rows fitted at most, spread evenly
+  std::string column;                   ///< of tables: rows with one of `values` in it are held out; empty: none
+  std::vector<std::string> values;
+  std::vector<std::string> blocks;    ///< names; empty: all that have tables
+  std::size_t rows_per_table = 4000;  ///< rows fitted at most, spread evenly
   FitOptions fit;
 };
 

@@ -164,7 +164,7 @@ void check(const CalibrationOptions& options, const PartShelf& parts) {
     if (std::find(constants.begin(), constants.end(), name) == constants.end())
       faults.add({"calibrate", ""}, fmt::format("unknown constant '{}' of a training run", name),
                  sim::name_hint(name, constants));
-  if (options.hold_out || options.hold_out_shapes)
+  if (options.hold_out || options.hold_out_shapes || !options.column.empty())
     faults.add({"--holdout", ""}, "has no meaning with --training", "every fifth row is fitted, the others are judged");
   faults.throw_if_any();
 }

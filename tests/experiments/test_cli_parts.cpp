@@ -107,7 +107,7 @@ TEST_CASE("calibrate writes an entry that describes itself, and refuses to overw
   for (const auto& [arguments, message] :
        {std::pair{"calibrate a100-sxm4-80g --data data", "unknown part 'a100-sxm4-80g'"},
         std::pair{"calibrate a100-sxm4-80gb --data nowhere", "expected a folder with measured tables, found none"},
-        std::pair{"calibrate a100-sxm4-80gb --data data --holdout rows", "expected shapes, device=NAME or none"},
+        std::pair{"calibrate a100-sxm4-80gb --data data --holdout rows", "expected shapes, device=NAME, COLUMN=VALUE,... or none"},
         std::pair{"fidelity nowhere", "expected a folder with measured tables, found none"}}) {
     const CommandResult refused = command(scratch, arguments);
     CAPTURE(arguments, refused.err);

@@ -229,6 +229,30 @@ TEST_CASE("calibration gets back the machine that made the data", "[unit][calibr
   CHECK(said);
 }
 
+TEST_CASE("calibration holds out the rows whose column has a value", "[unit][calibration]") {
+  const PartShelf parts = shelf();
+  const Folder folder;
+  folder.write("gemm/a100.csv", synthetic_gemm(parts.find<hw::GpuParams>(kPart)->part, 600));
+  CalibrationOptions options;
+  options.device = kPart;
+  options.data = folder.path;
+  options.blocks = {"gemm"};
+  const MeasuredTable table = MeasuredTable::read(folder.path, "gemm/a100.csv");
+  options.column = "n";
+  options.values = {table.text(0, "n"), "no such value"};
+  std::size_t with = 0;
+  for (std::size_t row = 0; row < table.rows(); ++row) with += table.text(row, "n") == options.values[0];
+  const CalibrationResult result = calibrate(options, parts);
+  CHECK(result.blocks[0].rows == table.rows() - with);
+  for (const auto& error : result.errors)
+    if (error.line.regime == "all" && error.role != "before")
+      CHECK(error.line.covered == (error.role == "held out" ? with : table.rows() - with));
+  options.column = "ranks";
+  CHECK(message_of([&] {
+          (void)calibrate(options, shelf());
+        }).find("no table of a100-sxm4-80gb has a column 'ranks'") != std::string::npos);
+}
+
 TEST_CASE("faults of a calibration", "[unit][calibration]") {
   const Folder folder;
   folder.write("gemm/z9000.csv", "dtype,m,n,k,time_us\nfp16,16,64,64,3\n");

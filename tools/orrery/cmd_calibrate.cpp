@@ -38,8 +38,9 @@ void add_calibrate(CLI::App& app, Action& action) {
                       "Log of requests of a running engine (JSON of vllm bench serve or sglang.bench_serving, CSV)");
   command->add_option("--constant", options->params.constants,
                       "With --from-log: a number of the config that is fitted, PATH or PATH=MIN:MAX; three at most");
-  command->add_option("--holdout", options->params.holdout,
-                      "shapes (two fifths, by hash), device=NAME (constants from its family), or none");
+  command->add_option(
+      "--holdout", options->params.holdout,
+      "shapes (two fifths, by hash), device=NAME (constants from its family), COLUMN=VALUE,... (rows), or none");
   command->add_option(
       "--block", options->params.blocks,
       "Only these blocks of constants (gemm, attention …), or constants with --training (kernel, overlapped, host)");
