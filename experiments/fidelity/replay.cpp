@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "experiments/systems/serving/observe/metrics.hpp"
+#include "experiments/systems/serving/replica/lock_step.hpp"
 #include "experiments/systems/serving/replica/replica.hpp"
 #include "sim/engine.hpp"
 
@@ -26,7 +27,9 @@ class Rig final : public RequestSink, public sim::EventHandler {
       own.limits = parts.limits;
       own.leap = parts.leap;
       own.index = static_cast<std::int32_t>(i);
+      if (parts.lock_step) own.lock_step = &lock_step_;
       replicas_.push_back(std::make_unique<Replica>(std::move(own)));
+      if (parts.lock_step) lock_step_.add(*replicas_.back());
     }
     request_ps_ = parts.host == nullptr ? 0 : std::llround(parts.host->request_s() * 1e12);
     next_.assign(requests.size(), 0);
@@ -75,6 +78,7 @@ class Rig final : public RequestSink, public sim::EventHandler {
   const std::vector<ReplayRequest>& requests_;
   sim::Engine engine_{1, sim::TickScale{1}};
   Instants instants_{engine_};
+  LockStep lock_step_{instants_};
   ServingMetrics metrics_;
   std::int64_t request_ps_ = 0;  ///< before the scheduler sees a request
   std::vector<Request> live_;

@@ -35,6 +35,7 @@ struct ReplayParts {
   policies::KvGeometry geometry;
   policies::ReplicaLimits limits;
   std::int64_t replicas = 1;  ///< requests go to them in turn
+  bool lock_step = false;     ///< replicas' iterations begin and end together: ranks that share experts
   bool leap = true;
 };
 

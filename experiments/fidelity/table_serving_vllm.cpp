@@ -8,6 +8,7 @@
 //   prefixes     kept by block hashes; requests share no text, but a preempted one finds what is left of its own
 //   scheduler    a prompt is admitted when blocks for all of it are free; the next iteration is settled when one begins
 //   graphs       up to min(512, 2 max_num_seqs) tokens
+//   ranks        of data parallelism that share experts step together, each padded to the fullest
 //   sampling     at temperature 1, the default of requests that say nothing (the tables sample greedily)
 // Metrics: TTFT, TPOT and E2E of each request as in docs/serving.md, and their means over the run (mean_*). One
 // constant is fitted, kRagged; it touches *.tables alone. Left out: what the first iteration of a new process takes to
@@ -20,6 +21,7 @@
 #include "experiments/fidelity/replay.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/pricing/tabulated_iteration.hpp"
 #include "hw/cost/cost_model.hpp"
@@ -137,6 +139,7 @@ std::vector<std::optional<ReplayTimes>> replay_run(const Run& run, IterationMode
   parts.limits = {run.settings.max_context.value_or(run.transformer.config.max_position_embeddings),
                   static_cast<std::int32_t>(run.transformer.config.layers)};
   parts.replicas = run.settings.dp;
+  parts.lock_step = run.settings.dp > 1 && run.settings.experts_shared;
   return replay(parts, run.requests);
 }
 
@@ -201,7 +204,7 @@ class VllmRuns final : public TableKind {
         models::load_model("catalog:" + *known, home_folder() / "models/catalog", {meta.string(), "/model"});
     Run run{found.entry->name,
             found.entry->part,
-            models::build_transformer(config, {.dtype = kType, .cache = {}}, {.tp = settings.tp}, {},
+            models::build_transformer(config, {.dtype = kType, .cache = {}}, plan_of(settings), {},
                                       models::Sampler::random),
             settings,
             {}};
@@ -210,18 +213,25 @@ class VllmRuns final : public TableKind {
                               table.count(row, "num_decode_tokens")});
     const fs::path folder = table.root() / "profiles" / gpu / model / fmt::format("tp{}", settings.tp);
     DeviceIterationModel analytic(run.transformer, hw::device_of(run.gpu));
+    LaneShare lane(analytic, settings.dp);
     try {
       ProfileIteration tables(OpProfile::read(folder), profile_params(settings), profile_facts(run), nullptr);
       compare(table, run, replay_run(run, tables), "tables", out);
     } catch (const sim::ConfigError& error) {
       out.skip_all("ttft.tables", table, error.faults().front().text());
     }
-    compare(table, run, replay_run(run, analytic), "model", out);
+    compare(table, run, replay_run(run, settings.experts_shared ? static_cast<IterationModel&>(lane) : analytic),
+            "model", out);
   }
 
   std::string shape_key(const MeasuredTable& table, std::size_t) const override { return table.name(); }
 
  private:
+  /// Ranks of data parallelism that do not share experts are replicas; those that do, one model.
+  static models::Split plan_of(const Settings& settings) {
+    if (!settings.experts_shared) return {.tp = settings.tp};
+    return {.tp = settings.tp, .attention_dp = settings.dp, .expert_parallel = settings.tp * settings.dp};
+  }
   static ProfileParams profile_params(const Settings& settings) {
     ProfileParams params;
     params.graph_tokens = std::min<std::int64_t>(512, 2 * settings.max_num_seqs);

@@ -88,6 +88,27 @@ TEST_CASE("A replay over several replicas sends requests in turn", "[unit]") {
   for (const auto& times : replay(parts(model), four)) CHECK(times.value().first_token_s == Approx(4));
 }
 
+TEST_CASE("Ranks that share experts wait for the fullest", "[unit]") {
+  FakeModel model;
+  model.cost_ps = [](const BatchShape& shape) { return kSecond * shape.sequences; };  // a second a sequence
+  // Requests 0 and 2 lie on rank 0, 1 on rank 1: two sequences against one. Alone rank 1 takes two seconds for two
+  // tokens; in lock step each of its iterations lasts as long as the other's, two seconds.
+  const std::vector<ReplayRequest> three(3, {0, 10, 2});
+  ReplayParts apart = parts(model);
+  apart.replicas = 2;
+  ReplayParts together = apart;
+  together.lock_step = true;
+  CHECK(replay(apart, three)[1].value().last_token_s == Approx(2));
+  for (const auto& times : replay(together, three)) CHECK(times.value().last_token_s == Approx(4));
+  // One that comes in the middle of a step, to an idle rank, waits for its end: at 1 s, for 2 s.
+  const auto late = replay(together, {{0, 10, 2}, {0, 10, 1}, {0, 10, 2}, {1, 10, 1}});
+  CHECK(late[3].value().first_token_s == Approx(3));
+  // Control: equal ranks wait for nobody.
+  const std::vector<ReplayRequest> four(4, {0, 10, 2});
+  for (std::size_t i = 0; i < four.size(); ++i)
+    CHECK(replay(together, four)[i].value().last_token_s == Approx(replay(apart, four)[i].value().last_token_s));
+}
+
 TEST_CASE("Replays leap exactly", "[prop]") {
   FakeModel model;
   sim::RandomStream random(7, "replay");
@@ -146,7 +167,8 @@ TEST_CASE("A table of a vLLM run says what the serving system says of the same r
   const ServingResult run = run_config(
       R"({"kind": "experiment", "version": 1, "system": "serving", "machine": {"devices": [{"part": "rtx-4090"}]},
         "model": {"config": "catalog:llama-3.1-8b", "dtype": "bf16", "sampler": "random"},
-        "workload": {"trace": {"format": "orrery_csv", "path": ")" + log.string() +
+        "workload": {"trace": {"format": "orrery_csv", "path": ")" +
+      log.string() +
       R"("}}, "policies": {"batching": {"policy": "vllm_v1", "vllm_v1": {"max_num_batched_tokens": 1024,
         "max_num_seqs": 64, "room_for_prompt": true}}, "kvcache": {"policy": "block_hash"}},
         "host": {"policy": "vllm_v1"}, "replica": {"max_context": 4096, "kv_blocks": 2000}})");
