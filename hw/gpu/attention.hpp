@@ -25,8 +25,9 @@
 //                                    latency(longest)|_4
 // where a causal tile ends at its last query: mean keys of a query + half a tile (half a block more where tiles end
 // inside one).
-//   move = |bytes / (bandwidth memory_efficiency), ctas x block bytes / (l2_bandwidth l2_delivery)|_4
-// Beside it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
+//   move = |cold + bytes / (bandwidth memory_efficiency), ctas x block bytes / (l2_bandwidth l2_delivery)|_4
+// `cold` is what passes until all thread blocks read from memory: pages' translations and a pipeline that fills. Beside
+// it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
 // contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the
 // outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands
 // (AttentionConditions::resident) finds all of them in the L2 up to resident_share of it, none from twice that on, and
@@ -83,6 +84,7 @@ struct AttentionConstants {
   double memory_efficiency = 0.8;
   double l2_delivery = 1;
   double resident_share = 0.4;
+  double cold_s = 0;
   double fixed_s = 4e-6;
   double combine_s = 2e-6;
   double combine_split_s = 0.1e-6;

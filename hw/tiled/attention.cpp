@@ -115,6 +115,12 @@ double hit_share(const GpuParams& gpu, const AttentionConditions& how, double by
   return std::clamp(2.0 - bytes / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
 }
 
+/// What the memory takes for `bytes` of which the L2 holds a share.
+double memory_seconds(const GpuParams& gpu, double bytes, double hit) {
+  const AttentionConstants& k = gpu.attention;
+  return (1 - hit) * (k.cold_s + bytes / (gpu.memory_bandwidth * k.memory_efficiency));
+}
+
 /// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.
 void add_waves(const GpuParams& gpu, const AttentionGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
@@ -188,7 +194,7 @@ TiledTime attention(const GpuParams& gpu, const Call& c, DType dtype, const Atte
   TiledTime t;
   t.dram_bytes = c.bytes;
   const double l2_s = g.ctas * g.blocks * block_bytes(c, g) / (gpu.l2_bandwidth * k.l2_delivery);
-  const double dram_s = (1 - hit_share(gpu, how, c.bytes)) * c.bytes / (gpu.memory_bandwidth * k.memory_efficiency);
+  const double dram_s = memory_seconds(gpu, c.bytes, hit_share(gpu, how, c.bytes));
   const double move_s = norm4(dram_s, l2_s);
   if (c.one_token && c.even) {
     add_waves(gpu, g, block, move_s, t);
@@ -274,9 +280,8 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
   t.dram_bytes = prompts.bytes + decodes.bytes * repeated_reads(gpu, decodes, slots);
   t.compute_s = norm4(busy_s + k.tail * waiting * longest_s, longest_s);
   const double l2_bytes = p.ctas * p.blocks * block_bytes(prompts, p) + q.ctas * q.blocks * block_bytes(decodes, q);
-  const double cold_bytes = (1 - hit_share(gpu, how, prompts.bytes + decodes.bytes)) * t.dram_bytes;
-  t.memory_s =
-      norm4(cold_bytes / (gpu.memory_bandwidth * k.memory_efficiency), l2_bytes / (gpu.l2_bandwidth * k.l2_delivery));
+  const double dram_s = memory_seconds(gpu, t.dram_bytes, hit_share(gpu, how, prompts.bytes + decodes.bytes));
+  t.memory_s = norm4(dram_s, l2_bytes / (gpu.l2_bandwidth * k.l2_delivery));
   t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(prompts.sequences + decodes.sequences, kPlannedSequences));
   t.time_s = norm4(t.compute_s, t.memory_s) + t.fixed_s;
   return t;

@@ -144,6 +144,14 @@ TEST_CASE("memory and cache by hand", "[unit]") {
   CHECK(decode_s(gpu, shape, {.resident = true}) == Approx(524800e-12 * (524800.0 / 393216 - 1)));
   gpu.l2_bytes = 262144;
   CHECK(decode_s(gpu, shape, {.resident = true}) == Approx(524800e-12));
+  // 2 us until all thread blocks read: with the bytes, and for the share of them that the L2 does not hold.
+  gpu.attention.cold_s = 2e-6;
+  CHECK(decode_s(gpu, shape) == Approx(2e-6 + 524800e-12));
+  gpu.l2_bytes = 393216;
+  CHECK(decode_s(gpu, shape, {.resident = true}) == Approx((2e-6 + 524800e-12) * (524800.0 / 393216 - 1)));
+  gpu.l2_bytes = 1 << 20;
+  CHECK(decode_s(gpu, shape, {.resident = true}) < 1e-9);
+  gpu.attention.cold_s = 0;
   // 10 tokens of 256 elements into the cache: keys and values read and written, 4 * 10 * 256 * 2 = 20,480 bytes at half
   // the bandwidth, and half of 1 ns a token.
   gpu.attention.cache_write = 0.5;
