@@ -47,7 +47,7 @@ constexpr std::array kEngines{
            {kHost.sample_s, kHost.sample_sequence_s, kHost.request_s, kHost.launch_kernel_s, 1.0e-3},
            "TensorRT-LLM",
            "tensorrt_llm"},
-    Engine{"vllm", {0.8e-3, 5e-6, 44e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
+    Engine{"vllm", {1.3e-3, 5e-6, 46e-3, 25e-6, 1.0e-3}, "vLLM 0.9 and later", "vllm_v1"},
     Engine{"sglang", {0.5e-3, 3e-6, 100e-3, 30e-6, 1.2e-3}, "SGLang 0.4 and later", "sglang"},
 };
 
