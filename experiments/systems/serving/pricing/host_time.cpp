@@ -156,6 +156,23 @@ struct TensorRtLlmHostParams : HostStages {
   }
 };
 
+/// A loop in C++, no framework between it and the driver: an iteration's kernels are launched one by one, each at the
+/// driver's time of a call (platform-a100-epyc7313, RRZE-HPC/gpu-benches gpu-small-kernels).
+struct FasterTransformerParams : HostStages {
+  FasterTransformerParams() { launch_kernel_s = 2.62e-6; }
+  static constexpr auto fields() { return stage_fields<FasterTransformerParams>(); }
+};
+
+/// The same engine under a scheduler of its own process. Between iterations its control messages, gRPC on one host (Yu
+/// et al., OSDI 2022, section 4.2, which gives no time): an assumption.
+struct OrcaParams : HostStages {
+  OrcaParams() {
+    launch_kernel_s = 2.62e-6;
+    schedule_s = 100e-6;
+  }
+  static constexpr auto fields() { return stage_fields<OrcaParams>(); }
+};
+
 HiddenStages all_hidden(bool ahead) {
   return {.schedule = true, .prepare = true, .sample = true, .detokenise = true, .ahead = ahead};
 }
@@ -265,6 +282,14 @@ void register_host_times(HostRegistry& registry) {
         return std::make_unique<StagedHostTime>(
             p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead}, counted);
       });
+  registry.add<FasterTransformerParams>("fastertransformer", "FasterTransformer: a loop in C++, kernels one by one.",
+                                        [](const FasterTransformerParams& p, const Counted& counted) {
+                                          return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+                                        });
+  registry.add<OrcaParams>("orca", "Orca's own engine: as FasterTransformer, its scheduler in a process of its own.",
+                           [](const OrcaParams& p, const Counted& counted) {
+                             return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+                           });
   registry.add<VllmV0Params>("vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.",
                              [](const VllmV0Params& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
