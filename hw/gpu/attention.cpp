@@ -100,7 +100,7 @@ sim::FieldRows<AttentionConstants> AttentionConstants::fields() {
       sim::field("sequence", &C::sequence_s, Unit::seconds, sim::at_least(0),
                  "Scheduling of a sequence inside the kernel, up to 992 of them."),
       sim::field("cold", &C::cold_s, Unit::seconds, sim::at_least(0),
-                 "Added to the memory's time of what the L2 does not hold: until all thread blocks read from memory."),
+                 "Half of the time for which the memory's rate rises: what is lost of it by whatever takes longer."),
       sim::field("cache_write", &C::cache_write, Unit::ratio, sim::between(0.01, 1),
                  "Share of the memory's peak of the kernel that scatters new keys and values into pages."),
       sim::field("cache_token", &C::cache_token_s, Unit::seconds, sim::at_least(0),

@@ -115,10 +115,12 @@ double hit_share(const GpuParams& gpu, const AttentionConditions& how, double by
   return std::clamp(2.0 - bytes / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
 }
 
-/// What the memory takes for `bytes` of which the L2 holds a share.
+/// What the memory takes for `bytes` of which the L2 holds a share: its rate rises evenly for twice cold_s, so that
+/// cold_s is lost by whatever takes longer.
 double memory_seconds(const GpuParams& gpu, double bytes, double hit) {
   const AttentionConstants& k = gpu.attention;
-  return (1 - hit) * (k.cold_s + bytes / (gpu.memory_bandwidth * k.memory_efficiency));
+  const double even_s = (1 - hit) * bytes / (gpu.memory_bandwidth * k.memory_efficiency);
+  return even_s >= k.cold_s ? even_s + k.cold_s : 2 * std::sqrt(even_s * k.cold_s);
 }
 
 /// Equal thread blocks run in waves; a thin last wave is bound by its blocks, a full one by the memory.

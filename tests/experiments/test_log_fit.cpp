@@ -28,10 +28,11 @@ struct Folder {
   }
 };
 
+/// A rate at which few share a batch: with more of them errors jump with who does.
 std::string config(const std::string& host) {
   return R"({"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb"}]},
     "model": {"config": "catalog:llama-2-7b"},
-    "workload": {"generator": {"requests": 120, "arrivals": {"policy": "poisson", "poisson": {"rate": "4 /s"}},
+    "workload": {"generator": {"requests": 120, "arrivals": {"policy": "poisson", "poisson": {"rate": "2 /s"}},
       "lengths": {"policy": "log_normal", "log_normal": {"prompt_mean": 200, "prompt_cv": 1, "output_mean": 40,
         "output_cv": 0.5}}}},
     "policies": {"batching": {"policy": "vllm_v0"}}, "host": {"policy": "serial", "serial": )" +
