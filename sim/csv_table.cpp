@@ -150,6 +150,12 @@ const std::vector<double>& CsvTable::numbers(std::string_view name) const {
   return values;
 }
 
+std::vector<std::string> CsvTable::columns() const {
+  std::vector<std::string> names;
+  for (const auto& [name, column] : columns_) names.push_back(name);
+  return names;
+}
+
 double CsvTable::number(std::size_t row, std::string_view name) const {
   const double value = parsed(column(name)).at(row);
   if (std::isnan(value)) throw_cell(row, name, "a number");

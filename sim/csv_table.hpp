@@ -28,13 +28,14 @@ class CsvTable {
   /// The rows that `keep` marks, as a table of the same name.
   CsvTable subset(const std::vector<char>& keep) const;
 
-  const std::string& name() const { return name_; }  ///< relative path, "gemm/a100.csv"
+  const std::string& name() const { return name_; }            ///< relative path, "gemm/a100.csv"
   const std::filesystem::path& root() const { return root_; }  ///< the folder `name` counts from; empty for text
-  std::string folder() const;                        ///< "gemm"
-  std::string stem() const;                          ///< "h100_sxm": file name up to its first dot
+  std::string folder() const;                                  ///< "gemm"
+  std::string stem() const;                                    ///< "h100_sxm": file name up to its first dot
   std::size_t rows() const { return rows_; }
   std::size_t left_out() const { return left_out_; }  ///< rows with another number of cells than the header
   bool has(std::string_view column) const { return columns_.contains(column); }
+  std::vector<std::string> columns() const;  ///< names, sorted
   /// Throws sim::ConfigError for a column that is not there or a cell that is no number; other rows do not matter.
   double number(std::size_t row, std::string_view column) const;
   std::int64_t integer(std::size_t row, std::string_view column) const;

@@ -22,11 +22,7 @@ void read_hold_out(const std::string& text, CalibrationOptions& fit) {
     fit.hold_out = text.substr(kDevice.size());
   } else if (const std::size_t sign = text.find('='); sign != std::string::npos && sign > 0 && sign + 1 < text.size()) {
     fit.column = text.substr(0, sign);
-    for (std::size_t at = sign + 1; at <= text.size();) {
-      const std::size_t end = std::min(text.find(',', at), text.size());
-      fit.values.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
+    fit.values = sim::text_list(text.substr(sign + 1)).items;
   } else {
     sim::throw_fault({"--holdout", ""},
                      fmt::format("expected shapes, device=NAME, COLUMN=VALUE,... or none, got '{}'", text));

@@ -239,6 +239,30 @@ void check_options(const CalibrationOptions& options, const PartShelf& parts) {
   faults.throw_if_any();
 }
 
+/// A fault where no table that is fitted has the column, or no row of them a value.
+void check_column(const CalibrationOptions& options, const std::vector<std::string>& parts_fitted,
+                  const PartShelf& parts) {
+  std::set<std::string> columns;
+  bool held = false;
+  for (const CalibrationBlock& block : calibration_blocks()) {
+    if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
+    for (const FitTable& table : load_tables(block, parts_fitted, parts, options, false)) {
+      for (const std::string& column : table.whole.columns()) columns.insert(column);
+      if (!table.whole.has(options.column)) continue;
+      for (std::size_t row = 0; row < table.whole.rows() && !held; ++row)
+        held = contains(options.values, table.whole.text(row, options.column));
+    }
+  }
+  const std::vector<std::string> known(columns.begin(), columns.end());
+  if (!known.empty() && !columns.contains(options.column))
+    sim::throw_fault({"--holdout", ""},
+                     fmt::format("no table of {} has a column '{}'", fmt::join(parts_fitted, ", "), options.column),
+                     sim::name_hint(options.column, known));
+  if (!known.empty() && !held)
+    sim::throw_fault({"--holdout", ""}, fmt::format("no row of {} has {} {}", fmt::join(parts_fitted, ", "),
+                                                    options.column, fmt::join(options.values, " or ")));
+}
+
 }  // namespace
 
 bool is_held_out(std::string_view shape_key) {
@@ -252,12 +276,11 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
   if (options.hold_out && !contains(targets, *options.hold_out)) targets.push_back(*options.hold_out);
   CalibrationResult result;
   std::set<std::string> forgotten;
-  bool has_column = options.column.empty();
+  if (!options.column.empty()) check_column(options, trained, parts);
   for (const CalibrationBlock& block : calibration_blocks()) {
     if (!options.blocks.empty() && !contains(options.blocks, block.name)) continue;
     if (block.own_part && options.hold_out) continue;
     const std::vector<FitTable> tables = load_tables(block, trained, parts, options, true);
-    for (const FitTable& table : tables) has_column = has_column || table.whole.has(options.column);
     const auto useful = [&](const FitTable& table) { return contributes(block, table, parts); };
     if (tables.empty() || (options.blocks.empty() && std::none_of(tables.begin(), tables.end(), useful))) continue;
     // A device that is held out takes every constant of the block's object from its family, fitted here or not; once,
@@ -276,9 +299,6 @@ CalibrationResult calibrate(const CalibrationOptions& options, PartShelf parts) 
     sim::throw_fault({"calibrate", ""},
                      fmt::format("no table in '{}' measures {}", options.data.string(), fmt::join(trained, ", ")),
                      "`tables` of a catalog entry names the files that stand for it");
-  if (!has_column)
-    sim::throw_fault({"--holdout", ""},
-                     fmt::format("no table of {} has a column '{}'", options.device, options.column));
   write_entry(result, options, parts, result.entry);
   return result;
 }

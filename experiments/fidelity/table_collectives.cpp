@@ -62,6 +62,8 @@ std::optional<hw::NicPart> node_adapter(std::string_view stem, std::int64_t in_n
     nic.bandwidth = std::max(kPlannedAcross, entry.bandwidth);
     nic.efficiency = entry.bandwidth / nic.bandwidth;
     nic.latency_s = entry.latency_s;
+    nic.ring_share = kRingShare;
+    nic.rdma = false;
     return nic;
   }
   return std::nullopt;
@@ -160,10 +162,10 @@ class CollectiveTables final : public TableKind {
                              Predictions& out) {
     const hw::RankGroup group{table.count(row, "num_gpus"), table.count(row, "devices_per_node")};
     const std::optional<hw::NicPart> nic = node_adapter(table.stem(), group.in_node);
-    if (!nic) return out.skip("time across nodes", row, "a sender's kernel ends when its host has the bytes, over TCP");
+    if (!nic) return out.skip("time across nodes", row, "what its nodes' adapters send is not known");
     const std::int64_t bytes = table.count(row, "bytes", 0);
     // Nobody but the group sends: what the node has is the group's.
-    const hw::NodeFabric fabric{link, group.in_node, &*nic, 1, kRingShare, false};
+    const hw::NodeFabric fabric{link, group.in_node, &*nic, 1};
     const double size = static_cast<double>(bytes);
     const double s = call == LibraryCall::send_recv ? hw::node_message(fabric, group.in_node, size).time_s
                                                     : hw::node_collective(fabric, call, group, size).time_s;

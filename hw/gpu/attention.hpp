@@ -27,7 +27,7 @@
 // inside one).
 //   move = |even + cold, ctas x block bytes / (l2_bandwidth l2_delivery)|_4,  even = bytes / (bandwidth
 //   memory_efficiency); 2 root(even cold) in place of the sum where even < cold
-// The memory's rate rises evenly for twice `cold`: pages' translations and a pipeline that fills. Beside
+// The memory's rate rises evenly for twice `cold`: measured, its cause is not known. Beside
 // it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
 // contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the
 // outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands

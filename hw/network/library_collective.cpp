@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "hw/network/library_estimates.hpp"
+
 namespace orrery::hw {
 namespace {
 
@@ -63,29 +65,20 @@ double risen(double size, std::int64_t half) {
   return size / (size + static_cast<double>(half));
 }
 
-/// The library's own estimates (NCCL 2.28, src/graph/tuning.cc), in s: base and step, by protocol.
-struct Estimate {
-  LibraryProtocol protocol;
-  double base_s, step_s;
-};
-constexpr std::array<Estimate, 3> kEstimates{{{LibraryProtocol::ll, 6.6e-6, 0.6e-6},
-                                              {LibraryProtocol::ll128, 14e-6, 1.9e-6},
-                                              {LibraryProtocol::simple, 8.4e-6, 3.4e-6}}};
 constexpr double kSwitchEstimate_s = 25e-6;
-constexpr double kLl128Payload = 0.92;  ///< 120 of 128 bytes, and a little
 
 /// The library's estimate of a ring under a protocol on a path of bandwidth `planned`, s.
-double estimated(const LinkParams& link, const Estimate& estimate, double planned, const Shape& shape) {
+double estimated(const LinkParams& link, const RingEstimate& estimate, double planned, const Shape& shape) {
   double bandwidth = planned;
   if (estimate.protocol == LibraryProtocol::ll) bandwidth = std::min(link.ll_ceiling, planned / 2);
-  if (estimate.protocol == LibraryProtocol::ll128) bandwidth = kLl128Payload * planned;
-  return estimate.base_s + estimate.step_s * shape.steps + shape.sent / bandwidth;
+  if (estimate.protocol == LibraryProtocol::ll128) bandwidth = kLl128Share * planned;
+  return estimate.base_s + estimate.inner_s * shape.steps + shape.sent / bandwidth;
 }
 
 /// Whether the library leaves protocol LL on the far path. LL128 needs links between devices.
 bool far_is_simple(const LinkParams& link, const Shape& shape) {
   const double planned = link.planned_share * link.far.bandwidth;
-  return estimated(link, kEstimates[2], planned, shape) < estimated(link, kEstimates[0], planned, shape);
+  return estimated(link, kSimpleEstimate, planned, shape) < estimated(link, kLlEstimate, planned, shape);
 }
 
 /// What the far path gives to a group of n.
@@ -99,7 +92,7 @@ LibraryProtocol choose(const LinkParams& link, LibraryCall call, double n, const
   const double planned = link.planned_share * ring_bandwidth_of(link, n);
   LibraryProtocol best = LibraryProtocol::ll;
   double least = std::numeric_limits<double>::infinity();
-  for (const Estimate& estimate : kEstimates) {
+  for (const RingEstimate& estimate : kRingEstimates) {
     const double t = estimated(link, estimate, planned, shape);
     if (t >= least) continue;
     least = t;

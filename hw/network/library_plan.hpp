@@ -9,7 +9,8 @@
 //                  times 1/3.8 under LL, 120/128 under LL128
 // Q is P, and 2 P for two nodes: there a tree sends a byte once through a node's adapters, a ring nearly twice.
 // `corrected` is a table by powers of two of the size: it is why a larger message can take another way back and forth.
-// LL128 is trusted across nodes only where adapters and devices share a switch.
+// LL128 is trusted across nodes only where adapters and devices share a switch: here, where the adapter reads the
+// devices' memory itself.
 #pragma once
 
 #include "hw/network/library_collective.hpp"

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "hw/network/library_estimates.hpp"
+
 namespace orrery::hw {
 namespace {
 
@@ -32,10 +34,7 @@ double tree_depth(double nodes) {
   return rounds;
 }
 
-/// A chunk of 256 kB through a tree's hop under Simple, s (NCCL, src/graph/tuning.cc).
-constexpr double kTreeChunk_s = 28e-6;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-constexpr double kFlaggedPayload = 120.0 / 128;
 
 /// Seconds of one hop between two devices of a node under `protocol`.
 double step_seconds(const RingConstants& ring, const NodePlan& plan) {
@@ -52,7 +51,7 @@ double step_seconds(const RingConstants& ring, const NodePlan& plan) {
 /// Share of the adapters' bandwidth that data gets beside the protocol's flags.
 double payload_share(const RingConstants& ring, LibraryProtocol protocol) {
   if (protocol == LibraryProtocol::ll) return ring.ll_efficiency;
-  return protocol == LibraryProtocol::ll128 ? kFlaggedPayload : 1;
+  return protocol == LibraryProtocol::ll128 ? kLl128Payload : 1;
 }
 
 /// What a group has of a node's adapters.
@@ -93,24 +92,22 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
   const double nodes = std::ceil(ranks / inside);
   const double planned = std::min(group_adapters(fabric, group, fabric.nic->bandwidth),
                                   group.in_node > 1 ? link.planned_share * link.bandwidth : kUnbounded);
-  const NodePlan plan = library_plan(call, group, bytes, planned, fabric.ll128);
+  const NodePlan plan = library_plan(call, group, bytes, planned, fabric.nic->rdma);
   const double wire = message_latency(*fabric.nic), step = step_seconds(link.ring, plan);
   double bandwidth = group_adapters(fabric, group, achieved_bandwidth(*fabric.nic));
-  bandwidth *= payload_share(link.ring, plan.protocol) * (plan.tree ? 1 : fabric.ring_share);
+  bandwidth *= payload_share(link.ring, plan.protocol) * (plan.tree ? 1 : fabric.nic->ring_share);
   if (group.in_node > 1) bandwidth = std::min(bandwidth, link.ring.simple_efficiency * link.bandwidth);
   const double passes = call == LibraryCall::all_reduce ? 2 : 1;
   double latency = passes * ((ranks - nodes) * step + (nodes - 1) * (wire + step));
-  double through_node = sent_share(call, ranks) * bytes;
+  // Bytes that leave a node, and those that a rank sends over its link.
+  double across = sent_share(call, ranks) * bytes, near = across * (1 - nodes / ranks);
   if (plan.tree) {
     latency = 2 * ((inside - 1) * step + tree_depth(nodes) * (wire + step));
-    through_node = nodes > 2 ? 2 * bytes : bytes;
+    across = nodes > 2 ? 2 * bytes : bytes;
+    near = 2 * bytes * (inside - 1) / inside;  // a chain, up and down again
   }
   const double start = link.ring.base_s + (plan.protocol == LibraryProtocol::ll ? 0 : link.ring.simple_start_s);
-  // Of the ring's ranks one a node sends through an adapter, the others over their links.
-  const double sent = sent_share(call, ranks) * bytes;
-  const double through = nodes / ranks;
-  return {start + latency + through_node / bandwidth,
-          sent * (through * fabric.nic->byte_j + (1 - through) * link.byte_j)};
+  return {start + latency + across / bandwidth, across * nodes / ranks * fabric.nic->byte_j + near * link.byte_j};
 }
 
 GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices) {

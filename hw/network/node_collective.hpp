@@ -4,9 +4,9 @@
 // it is a ring whose slowest hop is the node's adapters, or, for an all-reduce, a tree where the library chooses one
 // (library_plan.hpp). A group that has g ranks in a node gets g / D of its adapters, for the other D - g devices'
 // groups send at the same time. n ranks in N nodes, S bytes, A the bandwidth of the group's adapters in a node:
-//   ring  start + 2(n-N) step + 2(N-1)(wire + step) + 2(n-1)/n S / (ring_share A)
-//   tree  start + 2(g-1) step + 2 ceil(log2 N)(wire + step) + S / A, of more than two nodes 2 S / A: of the two trees
-//   in
+//   ring  start + 2(n-N) step + 2(N-1)(wire + step) + 2(n-1)/n S / (ring_share A), of other calls half of the steps and
+//   bytes tree  start + 2(g-1) step + 2 ceil(log2 N)(wire + step) + S / A, of more than two nodes 2 S / A: of the two
+//   trees in
 //         one a node has two others below it
 // Under LL a path keeps ll_efficiency of its bandwidth and nothing is started. A step is that of the link's protocol;
 // in a tree under Simple it is the time of a chunk of 256 kB, 28 us.
@@ -25,8 +25,6 @@ struct NodeFabric {
   std::int64_t devices = 1;      ///< of a node
   const NicPart* nic = nullptr;  ///< none: there is one node
   std::int64_t nics = 1;         ///< of a node
-  double ring_share = 1;         ///< of the adapters' bandwidth that an all-reduce by ring reaches
-  bool ll128 = true;             ///< adapters and devices share a switch
 };
 
 /// Members of a group that are `stride` devices apart, the first one at a node's begin.

@@ -64,6 +64,8 @@ sim::FieldRows<NicPart> NicPart::fields() {
       sim::field("efficiency", &NicPart::efficiency, Unit::ratio, sim::between(0.01, 1),
                  "What flow control and the adapter's bus leave of the rest."),
       sim::field("rdma", &NicPart::rdma, "Whether the adapter reads and writes memory itself; else the host copies."),
+      sim::field("ring_share", &NicPart::ring_share, Unit::ratio, sim::between(0.01, 1),
+                 "Share of what large messages reach that a collective's ring does."),
       sim::field("cpu_per_message", &NicPart::cpu_per_message_s, Unit::seconds, sim::at_least(0),
                  "The host's work for a message, both sides together: posting it, or the kernel's protocols."),
       sim::field("copy_bandwidth", &NicPart::copy_bandwidth, Unit::bytes_per_s, sim::at_least(0),

@@ -8,8 +8,9 @@
 //   time = latency + h + max(wire, (M - 1) / message_rate, (M - 1) h)
 // `latency` is that between the two hosts' adapters through one switch: what is left of a message of no bytes beside
 // the host's work. `bandwidth` is the rate of the port after line coding; `efficiency` what flow control and the
-// adapter's own bus leave of it. Energy counts bytes on the wire. Left out: congestion control, losses, interrupts that
-// are put together, several cores at work for one adapter.
+// adapter's own bus leave of it; of what large messages reach, a collective's ring gets `ring_share`. Energy counts
+// bytes on the wire. Left out: congestion control, losses, interrupts that are put together, several cores at work for
+// one adapter.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct NicPart {
   std::int64_t header_bytes = 0;
   double efficiency = 1;
   bool rdma = true;
+  double ring_share = 1;
   double cpu_per_message_s = 0;
   double copy_bandwidth = 0;
   double byte_j = 0;

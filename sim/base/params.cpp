@@ -126,6 +126,16 @@ std::string expectation(const FieldInfo& info) {
   return info.type == "integer" ? "a whole number" : "a number";
 }
 
+TextList text_list(const std::string& text) {
+  TextList out;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    out.items.push_back(text.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return out;
+}
+
 namespace detail {
 
 Node number_node(double value, Unit unit) {
@@ -182,12 +192,7 @@ bool read_string(const Node& node, const FieldInfo& info, Faults& faults, std::s
 void read_text_list(const Node& node, const FieldInfo& info, Faults& faults, TextList& out) {
   out.items.clear();
   if (node.is_string()) {
-    const std::string& text = node.as_string();
-    for (std::size_t from = 0; from <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', from), text.size());
-      out.items.push_back(text.substr(from, comma - from));
-      from = comma + 1;
-    }
+    out = text_list(node.as_string());
     return;
   }
   const auto fits = [](const Node& item) { return item.is_string() || item.kind() == Node::Kind::integer; };

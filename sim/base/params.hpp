@@ -188,6 +188,8 @@ constexpr Field<S> canonical(Field<S> f, Canonical function) {
 struct TextList {
   std::vector<std::string> items;
 };
+/// What stands between the commas of a text; of an empty one, one empty item.
+TextList text_list(const std::string& text);
 
 template <class S>
 concept Parameters = std::is_class_v<S> && requires {

@@ -247,6 +247,9 @@ TEST_CASE("calibration holds out the rows whose column has a value", "[unit][cal
   for (const auto& error : result.errors)
     if (error.line.regime == "all" && error.role != "before")
       CHECK(error.line.covered == (error.role == "held out" ? with : table.rows() - with));
+  options.values = {"-1"};
+  CHECK(message_of([&] { (void)calibrate(options, shelf()); }).find("no row of a100-sxm4-80gb has n -1") !=
+        std::string::npos);
   options.column = "ranks";
   CHECK(message_of([&] {
           (void)calibrate(options, shelf());

@@ -86,18 +86,24 @@ TEST_CASE("A token goes once to each rank and node that wants it", "[unit]") {
 TEST_CASE("A ring keeps its share of the adapters, a tree of two nodes sends a byte once", "[unit]") {
   Nodes nodes;
   nodes.link.planned_share = 1;
-  NodeFabric fabric{nodes.link, 8, &nodes.nic, 8, 0.5, false};
+  nodes.nic.ring_share = 0.5;
+  nodes.nic.rdma = false;
+  const NodeFabric fabric = nodes.fabric();
   const double adapters = std::min(8 * achieved_bandwidth(nodes.nic), 400e9);
-  // Sixteen ranks, 16 GB: past the sizes that the library's table corrects it takes the tree, S once.
+  // Sixteen ranks, 16 GB: past the sizes that the library's table corrects it takes the tree, S once. Of a node's S
+  // each rank answers for an eighth; in the node a chain carries S up and down over seven of eight links.
   const GroupCost tree = node_collective(fabric, LibraryCall::all_reduce, {16, 8}, 16e9);
   CHECK(tree.time_s == Approx(16e9 / adapters).epsilon(0.02));
+  CHECK(tree.energy_j == Approx(16e9 / 8 * 10e-12 + 2 * 16e9 * 7 / 8 * 1e-12));
   // Four nodes: no tree has twice the bandwidth there, and the ring sends 2 * 31/32 S at half of the adapters.
   const GroupCost ring = node_collective(fabric, LibraryCall::all_reduce, {32, 8}, 16e9);
   CHECK(ring.time_s == Approx(31e9 / (0.5 * adapters)).epsilon(0.02));
-  // A gather is no all-reduce: its ring is not held back.
-  fabric.ring_share = 1;
-  const double whole = node_collective(fabric, LibraryCall::all_gather, {32, 8}, 16e9).time_s;
-  CHECK(whole == Approx(31e9 / 2 / adapters).epsilon(0.02));
+  // A gather is a ring of half as many bytes, held back likewise.
+  const GroupCost gather = node_collective(fabric, LibraryCall::all_gather, {32, 8}, 16e9);
+  CHECK(gather.time_s == Approx(31e9 / 2 / (0.5 * adapters)).epsilon(0.02));
+  nodes.nic.ring_share = 1;
+  CHECK(node_collective(fabric, LibraryCall::all_gather, {32, 8}, 16e9).time_s ==
+        Approx(gather.time_s / 2).epsilon(0.02));
 }
 
 }  // namespace test_node_collective

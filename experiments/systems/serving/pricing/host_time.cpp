@@ -165,16 +165,21 @@ struct FasterTransformerParams : HostStages {
 
 /// The same engine under a scheduler of its own process. Between iterations its control messages, gRPC on one host (Yu
 /// et al., OSDI 2022, section 4.2, which gives no time): an assumption.
-struct OrcaParams : HostStages {
-  OrcaParams() {
-    launch_kernel_s = 2.62e-6;
-    schedule_s = 100e-6;
-  }
+struct OrcaParams : FasterTransformerParams {
+  OrcaParams() { schedule_s = 100e-6; }
   static constexpr auto fields() { return stage_fields<OrcaParams>(); }
 };
 
 HiddenStages all_hidden(bool ahead) {
   return {.schedule = true, .prepare = true, .sample = true, .detokenise = true, .ahead = ahead};
+}
+
+/// An engine whose stages are one loop: nothing of it runs beside the devices.
+template <class Params>
+void add_one_loop(HostRegistry& registry, const char* name, const char* doc) {
+  registry.add<Params>(name, doc, [](const Params& p, const std::optional<LaunchCosts>& counted) {
+    return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
+  });
 }
 
 std::int64_t layers_of(const BatchShape& shape) {
@@ -268,10 +273,7 @@ HostWork StagedHostTime::work(const BatchShape& shape, const IterationPrice& pri
 
 void register_host_times(HostRegistry& registry) {
   using Counted = std::optional<LaunchCosts>;
-  registry.add<SerialParams>("serial", "The devices wait for every stage but launching.",
-                             [](const SerialParams& p, const Counted& counted) {
-                               return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
-                             });
+  add_one_loop<SerialParams>(registry, "serial", "The devices wait for every stage but launching.");
   registry.add<OverlappedParams>("overlapped",
                                  "Every stage runs beside the devices: whichever is slower sets the pace.",
                                  [](const OverlappedParams& p, const Counted& counted) {
@@ -282,22 +284,12 @@ void register_host_times(HostRegistry& registry) {
         return std::make_unique<StagedHostTime>(
             p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead}, counted);
       });
-  registry.add<FasterTransformerParams>("fastertransformer", "FasterTransformer: a loop in C++, kernels one by one.",
-                                        [](const FasterTransformerParams& p, const Counted& counted) {
-                                          return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
-                                        });
-  registry.add<OrcaParams>("orca", "Orca's own engine: as FasterTransformer, its scheduler in a process of its own.",
-                           [](const OrcaParams& p, const Counted& counted) {
-                             return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
-                           });
-  registry.add<VllmV0Params>("vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.",
-                             [](const VllmV0Params& p, const Counted& counted) {
-                               return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
-                             });
-  registry.add<Vllm2024Params>("vllm_2024", "vLLM of 2024: one loop, decodes as captured graphs.",
-                               [](const Vllm2024Params& p, const Counted& counted) {
-                                 return std::make_unique<StagedHostTime>(p, HiddenStages{}, counted);
-                               });
+  add_one_loop<FasterTransformerParams>(registry, "fastertransformer",
+                                        "FasterTransformer: a loop in C++, kernels one by one.");
+  add_one_loop<OrcaParams>(registry, "orca",
+                           "Orca's own engine: as FasterTransformer, its scheduler in a process of its own.");
+  add_one_loop<VllmV0Params>(registry, "vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.");
+  add_one_loop<Vllm2024Params>(registry, "vllm_2024", "vLLM of 2024: one loop, decodes as captured graphs.");
   registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.",
                              [](const VllmV1Params& p, const Counted& counted) {
                                return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
