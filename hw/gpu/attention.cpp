@@ -36,10 +36,10 @@ std::int64_t fewest_busy_splits(std::int64_t blocks, std::int64_t slots, std::in
 }  // namespace
 
 AttentionTile attention_tile(const GpuParams& gpu, std::int64_t key_dim, std::int64_t value_dim,
-                             std::int64_t rows_per_head, bool one_token) {
+                             std::int64_t rows_per_head) {
   const std::int64_t dim = std::max(key_dim, value_dim);
   if (gpu.attention.library == AttentionLibrary::flash3 && dim <= 256) {
-    const bool small = one_token && rows_per_head <= 64 && dim <= 128;
+    const bool small = rows_per_head <= 64 && dim <= 128;  // one group of warps holds them
     return {small ? 64 : dim <= 96 ? 192 : 128, dim <= 128 ? 128 : dim <= 192 ? 96 : 80, 1, !small};
   }
   AttentionTile tile;

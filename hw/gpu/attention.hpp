@@ -117,7 +117,7 @@ struct AttentionTile {
 /// The tile that the part's library takes. `rows_per_head`: query rows of one sequence and key head, grouped heads
 /// counted; `key_dim`, `value_dim`: elements of a key and of a value.
 AttentionTile attention_tile(const GpuParams& gpu, std::int64_t key_dim, std::int64_t value_dim,
-                             std::int64_t rows_per_head, bool one_token);
+                             std::int64_t rows_per_head);
 
 /// Parts into which FlashAttention-2 cuts a context: the fewest that keep `slots` places of thread blocks at least
 /// 0.85 times as busy as the best number would. `blocks` thread blocks without splitting, `key_blocks` blocks of keys.

@@ -41,7 +41,7 @@ struct AttentionGrid {
 
 /// Times of a thread block with `blocks` blocks of keys.
 struct BlockTimes {
-  double start_s = 0, rows_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;  ///< rows_s: the part of start_s for rows
+  double start_s = 0, alone_s = 0, shared_s = 0, per_sm = 1;
   /// Alone on its SM.
   double latency_s(double blocks) const { return start_s + blocks * alone_s; }
   /// SM time that it takes from the others: its start hides behind the blocks that share the SM.
@@ -96,7 +96,7 @@ AttentionGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionCondit
   const bool packs = c.one_token || gpu.attention.library == AttentionLibrary::flash3;
   g.pack = how.pack > 0 ? std::min(how.pack, c.group()) : packs ? c.group() : 1;
   const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
-  g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows, c.one_token);
+  g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows);
   const double tiles = query_tiles(c, g.tile.rows, g.pack) * d(c.heads) / d(g.pack);
   const std::int64_t key_blocks = ceil_div(c.longest, g.tile.keys);
   const double blocks = mean_blocks(c, g, key_blocks);
@@ -142,8 +142,8 @@ void add_waves(const GpuParams& gpu, const AttentionGrid& g, const BlockTimes& b
 void add_uneven(const GpuParams& gpu, const AttentionGrid& g, const BlockTimes& block, double move_s, TiledTime& t) {
   const double sms = d(gpu.sms), slots = sms * block.per_sm;
   double all_s = g.ctas * block.busy_s(g.blocks) / sms;
-  if (g.surplus_ctas > 0)
-    all_s += g.surplus_ctas * (block.busy_s(g.surplus_blocks) - block.rows_s / block.per_sm) / sms;
+  if (g.surplus_ctas > 0)  // no queries to load and nothing to write: they start while the tile before computes
+    all_s += g.surplus_ctas * (block.busy_s(g.surplus_blocks) - block.start_s / block.per_sm) / sms;
   const double longest_s = block.latency_s(std::max(g.longest, g.surplus_blocks));
   const double waiting = std::max(0.0, 1 - slots / (g.ctas + g.surplus_ctas));
   t.compute_s = norm4(all_s + gpu.attention.tail * waiting * longest_s, longest_s);
@@ -178,8 +178,7 @@ BlockTimes block_times(const GpuParams& gpu, const Call& c, const AttentionGrid&
   const double rows = std::min(d(g.tile.rows), c.new_tokens * d(g.pack));
   BlockTimes block;
   block.per_sm = d(g.tile.ctas_per_sm);
-  block.rows_s = rows * k.row_cycles / gpu.clock_hz;
-  block.start_s = k.start_cycles / gpu.clock_hz + block.rows_s;
+  block.start_s = (k.start_cycles + rows * k.row_cycles) / gpu.clock_hz;
   block.shared_s = flops / (sm_rate * k.efficiency) + pairs / (k.softmax_per_cycle * gpu.clock_hz);
   block.alone_s = g.tile.takes_turns ? block.shared_s : flops / sm_rate + k.block_cycles / gpu.clock_hz;
   return block;

@@ -73,17 +73,18 @@ TEST_CASE("splits of FlashAttention-3", "[unit]") {
 TEST_CASE("tiles of the libraries", "[unit]") {
   const GpuParams a100 = part("a100-sxm4-80gb"), l40s = part("l40s"), h100 = part("h100-sxm5-80gb");
   // FlashAttention-2, 64 x 128 x 128: (64 + 2 * 128) * 128 * 2 = 80 KiB, twice into 164 KiB, once into 100 KiB.
-  CHECK(attention_tile(a100, 128, 128, 1, true).ctas_per_sm == 2);
-  CHECK(attention_tile(l40s, 128, 128, 1, true).ctas_per_sm == 1);
-  CHECK(attention_tile(a100, 64, 64, 1, false).keys == 256);
-  CHECK(attention_tile(a100, 256, 256, 1, false).keys == 64);
+  CHECK(attention_tile(a100, 128, 128, 1).ctas_per_sm == 2);
+  CHECK(attention_tile(l40s, 128, 128, 1).ctas_per_sm == 1);
+  CHECK(attention_tile(a100, 64, 64, 1).keys == 256);
+  CHECK(attention_tile(a100, 256, 256, 1).keys == 64);
   // FlashAttention-3 takes one group of warps and 64 rows for few queries, two or three groups else.
-  CHECK(attention_tile(h100, 128, 128, 8, true).rows == 64);
-  CHECK_FALSE(attention_tile(h100, 128, 128, 8, true).takes_turns);
-  CHECK(attention_tile(h100, 128, 128, 128, true).rows == 128);
-  CHECK(attention_tile(h100, 64, 64, 4096, false).rows == 192);
-  CHECK(attention_tile(h100, 256, 256, 4096, false).keys == 80);
-  CHECK(attention_tile(h100, 576, 512, 128, true).rows == 64);  // latent attention: 64 x 64
+  CHECK(attention_tile(h100, 128, 128, 8).rows == 64);
+  CHECK_FALSE(attention_tile(h100, 128, 128, 8).takes_turns);
+  CHECK(attention_tile(h100, 128, 128, 64).rows == 64);
+  CHECK(attention_tile(h100, 128, 128, 65).rows == 128);
+  CHECK(attention_tile(h100, 64, 64, 4096).rows == 192);
+  CHECK(attention_tile(h100, 256, 256, 4096).keys == 80);
+  CHECK(attention_tile(h100, 576, 512, 128).rows == 64);  // latent attention: 64 x 64
 }
 
 TEST_CASE("decode by hand", "[unit]") {
@@ -190,6 +191,12 @@ TEST_CASE("the plan of FlashAttention-3", "[unit]") {
   // two tiles of 1.504 blocks and two of two.
   const double s = tiled_prefill(gpu, prompts(1, 256, 1, 1), DType::fp16, {.plan_heads = 2, .plan_kv_heads = 1}).time_s;
   CHECK(s - 1e-9 == Approx(2 * kBlockS * norm4(2 * 192.5 / 128 + 4, 2)));
+  // Only tiles with queries have a start: 1 us for each of two, and for the one that is waited for.
+  gpu.attention.start_cycles = 1000;
+  const double later =
+      tiled_prefill(gpu, prompts(1, 256, 1, 1), DType::fp16, {.plan_heads = 2, .plan_kv_heads = 1}).time_s;
+  const double b = 2 * kBlockS;
+  CHECK(later - 1e-9 == Approx(norm4(2 * (1e-6 + 192.5 / 128 * b) + 4 * b, 1e-6 + 2 * b)));
 }
 
 TEST_CASE("splits and packing can be told", "[unit]") {
