@@ -14,9 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Folders of the reference data that hold measured tables.
-constexpr std::array<std::string_view, 14> kFolders{"attention", "collectives", "edge",   "elementwise", "gemm",
-                                                    "grouped",   "layers",      "moe",    "npu",         "pim",
-                                                    "profiles",  "serving",     "stream", "training"};
+constexpr std::array<std::string_view, 15> kFolders{"attention", "collectives", "edge", "elementwise", "gemm",
+                                                    "grouped",   "layers",      "moe",  "npu",         "pim",
+                                                    "profiles",  "serving",     "stream", "systems",   "training"};
+/// Most of its tables are figures of papers, which claim studies judge: only those that a kind reads are listed.
+constexpr std::string_view kFigures = "systems";
 
 constexpr int kDeepest = 6;  ///< folders below one of those: a link that leads back ends there
 
@@ -120,8 +122,9 @@ std::vector<std::string> measured_files(const fs::path& folder) {
     for (; !error && at != fs::end(at); at.increment(error)) {
       if (at.depth() >= kDeepest) at.disable_recursion_pending();
       std::error_code none;
-      if (at->is_regular_file(none) && at->path().extension() == ".csv")  // by name: links are not resolved
-        files.push_back((fs::path(part) / at->path().lexically_relative(inside)).generic_string());
+      if (!at->is_regular_file(none) || at->path().extension() != ".csv") continue;  // by name: links are not resolved
+      std::string file = (fs::path(part) / at->path().lexically_relative(inside)).generic_string();
+      if (part != kFigures || kind_of(file)) files.push_back(std::move(file));
     }
     if (error) sim::throw_fault({inside.string(), ""}, "cannot be read: " + error.message());
   }

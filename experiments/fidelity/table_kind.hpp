@@ -113,6 +113,7 @@ std::unique_ptr<TableKind> npu_tables();
 std::unique_ptr<TableKind> pim_tables();
 std::unique_ptr<TableKind> profile_tables();
 std::unique_ptr<TableKind> serving_apex_tables();
+std::unique_ptr<TableKind> serving_layered_tables();
 std::unique_ptr<TableKind> serving_sarathi_tables();
 std::unique_ptr<TableKind> serving_splitwise_tables();
 std::unique_ptr<TableKind> serving_vllm_tables();

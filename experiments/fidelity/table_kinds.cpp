@@ -18,6 +18,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(pim_tables());
   all.push_back(profile_tables());
   all.push_back(serving_apex_tables());
+  all.push_back(serving_layered_tables());
   all.push_back(serving_sarathi_tables());
   all.push_back(serving_splitwise_tables());
   all.push_back(serving_vllm_tables());

@@ -91,6 +91,34 @@ TEST_CASE("Sarathi rows: a table without the columns is left out with a reason",
   CHECK(column(out, "time").reasons.size() == 1);
 }
 
+TEST_CASE("Layered Prefill rows: a prompt by chunk, on both boards that it may have been", "[unit]") {
+  const auto kind = serving_layered_tables();
+  const std::string file = "systems/layered_prefill_repo.csv";
+  REQUIRE(kind->reads(file));
+  CHECK_FALSE(kind->reads("systems/layered_prefill.csv"));
+  const Predictions out = predict(*kind,
+                                  "item,x,metric,value\n"
+                                  "duration_vs_chunk_size,512,prefill_runtime_total,560\n"
+                                  "duration_vs_chunk_size,8192,prefill_runtime_total,209\n"
+                                  "duration_vs_chunk_size,512,moe_weight_bytes_total,764\n"
+                                  "duration_vs_chunk_size,0,prefill_runtime_total,9\n"
+                                  "readme,1.5,ttft_mean,1018\n",
+                                  file);
+  const Predictions::Column& sxm = column(out, "prompt (SXM)");
+  const Predictions::Column& pcie = column(out, "prompt (PCIe)");
+  REQUIRE(sxm.rows.size() == 2);
+  REQUIRE(pcie.rows.size() == 2);
+  CHECK(sxm.uncovered == 3);
+  CHECK(sxm.rows[0].measured == Approx(0.56));
+  CHECK(sxm.rows[0].regimes == std::vector<std::string_view>{"chunk < 2048"});
+  // 96 all-reduces of 8,192 x 2,048 values of two bytes, each as long as its 33.6 MB take over PCIe at its best, 63 GB/s,
+  // where NVLink has 900: that much the boards differ by at least, whatever else they do.
+  CHECK(pcie.rows[1].predicted - sxm.rows[1].predicted > 96 * 33.55e6 * (1 / 63e9 - 1 / 450e9));
+  // Sixteen chunks read experts sixteen times: no board makes them one.
+  CHECK(sxm.rows[0].predicted > 2 * sxm.rows[1].predicted);
+  CHECK(pcie.rows[0].predicted > 2 * pcie.rows[1].predicted);
+}
+
 TEST_CASE("vLLM runs of parts and models nobody knows are left out with a reason", "[unit]") {
   const Predictions out =
       predict(*serving_vllm_tables(), "arrived_at,num_prefill_tokens\n0,1\n", "serving/vllm_NOPART_Llama-3.1-8B.csv");
