@@ -135,7 +135,8 @@ class MegatronTables final : public TableKind {
     if (!a100 || !v100) return out.skip_all("iteration", table, "no parts of the catalog stand for it");
     StepPredictor ampere(parts, a100.entry->part, {});
     hw::GpuParams switched = v100.entry->part;  // a DGX-2 joins its sixteen by switches, not as a cube mesh
-    switched.link.pair_bandwidth = switched.link.quad_bandwidth = switched.link.relayed_bandwidth = 0;
+    switched.link.pair_bandwidth = 0;
+    switched.link.mesh.clear();
     StepPredictor volta(parts, switched, {.node_gpus = 16, .nic = "ib-edr-4x"});
     out.each_row("iteration", table, [&](std::size_t row) {
       const bool is_v100 = table.text(row, "gpu").starts_with("V100");

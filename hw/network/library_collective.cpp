@@ -1,12 +1,16 @@
 #include "hw/network/library_collective.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "hw/network/library_estimates.hpp"
+#include "hw/network/mesh.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -35,13 +39,15 @@ Shape shape_of(LibraryCall call, double n, double size) {
 
 /// What a rank can send to all its peers in a group of n.
 double peer_bandwidth_of(const LinkParams& link, double n) {
-  if (link.relayed_bandwidth > 0 && n > 4) return link.relayed_bandwidth;
+  if (!link.mesh.empty())
+    return (n - 1) * link.pair_bandwidth * mesh_of(link.mesh).rates(static_cast<std::int64_t>(n)).peer;
   return link.pair_bandwidth > 0 ? std::min(link.bandwidth, (n - 1) * link.pair_bandwidth) : link.bandwidth;
 }
 
-/// What a rank can send along the rings of a group of n. Where pairs differ, eight use all links.
+/// What a rank can send along the rings of a group of n: both ways of each.
 double ring_bandwidth_of(const LinkParams& link, double n) {
-  if (link.quad_bandwidth > 0 && n > 2) return n <= 4 ? link.quad_bandwidth : link.bandwidth;
+  if (!link.mesh.empty() && n > 2)
+    return 2 * link.pair_bandwidth * static_cast<double>(mesh_of(link.mesh).rates(static_cast<std::int64_t>(n)).rings);
   return peer_bandwidth_of(link, n);
 }
 
@@ -143,12 +149,31 @@ double all_to_all_seconds(const LinkParams& link, bool far, const Shape& shape, 
          2 * std::sqrt(c.chunk_s * transfer);
 }
 
+/// Whether the links join a group of so many.
+bool joined(const LinkParams& link, std::int64_t ranks) {
+  if (link.peers > 0 && ranks > link.peers) return false;
+  return link.mesh.empty() || ranks <= 2 || mesh_of(link.mesh).rates(ranks).rings > 0;
+}
+
+void check_mesh(const LinkParams& link, const sim::Node& fields, sim::Faults& faults) {
+  std::string fault;
+  const std::optional<DeviceMesh> mesh = DeviceMesh::parse(link.mesh, fault);
+  if (!mesh) return faults.add(fields.origin_at("mesh"), fault);
+  if (link.pair_bandwidth <= 0)
+    faults.add(fields.origin_at("pair_bandwidth"), "expected > 0 B/s, what a link of the mesh has");
+  for (std::int64_t ranks = 3; ranks <= mesh->devices(); ++ranks)
+    if (mesh->rates(ranks).rings == 0 && link.far.bandwidth == 0)
+      return faults.add(fields.origin_at("far.bandwidth"),
+                        fmt::format("expected > 0 B/s where no ring of the mesh joins {} devices", ranks));
+}
+
 }  // namespace
 
 void LinkParams::check(const LinkParams& link, const sim::Node& fields, sim::Faults& faults) {
   if (link.peers > 0 && link.far.bandwidth == 0)
     faults.add(fields.origin_at("far.bandwidth"),
                "expected > 0 B/s where the links join " + std::to_string(link.peers) + " ranks only (peers)");
+  if (!link.mesh.empty()) check_mesh(link, fields, faults);
   if (link.pair_bandwidth > link.bandwidth)
     faults.add(fields.origin_at("pair_bandwidth"),
                "expected at most bandwidth = " + sim::humanise(link.bandwidth, sim::Unit::bytes_per_s) + ", got " +
@@ -158,7 +183,7 @@ void LinkParams::check(const LinkParams& link, const sim::Node& fields, sim::Fau
 LibraryProtocol library_protocol(const LinkParams& link, LibraryCall call, std::int64_t ranks, std::int64_t bytes) {
   if (call != LibraryCall::send_recv && ranks <= 1) return LibraryProtocol::none;
   if (bytes <= 0) return LibraryProtocol::none;
-  if (link.far.bandwidth > 0 && link.peers > 0 && ranks > link.peers) return LibraryProtocol::far;
+  if (link.far.bandwidth > 0 && !joined(link, ranks)) return LibraryProtocol::far;
   if (call == LibraryCall::all_to_all || call == LibraryCall::send_recv) return LibraryProtocol::peer;
   const double n = static_cast<double>(ranks);
   return choose(link, call, n, shape_of(call, n, static_cast<double>(bytes)));

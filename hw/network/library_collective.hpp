@@ -1,8 +1,7 @@
 // What a collective of an NCCL-class library takes among the devices of one node, in closed form.
 //
 // n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most; where its pairs
-// differ, quad_bandwidth for three or four and relayed_bandwidth for an all_to_all among more), w the bytes that a rank
-// sends, s the steps of the ring:
+// differ, what hw/network/mesh.hpp says of its rings and peers), w the bytes that a rank sends, s the steps of the ring:
 //   all_reduce      s = 2(n-1)   w = 2(n-1)/n S      S: the buffer of a rank
 //   all_gather      s =  n-1     w =  (n-1)/n S      S: the gathered result
 //   reduce_scatter  s =  n-1     w =  (n-1)/n S      S: the input of a rank

@@ -108,10 +108,10 @@ sim::FieldRows<LinkParams> LinkParams::fields() {
                                "Peak a device sends, per direction, over all its links.")),
       sim::field("pair_bandwidth", &LinkParams::pair_bandwidth, Unit::bytes_per_s, sim::at_least(0),
                  "Links that join one pair, where there is no switch: n ranks use n-1 times as much. 0: a switch."),
-      sim::field("quad_bandwidth", &LinkParams::quad_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "What a rank sends in a ring of three or four of such a mesh; 0: as many pairs as it has peers."),
-      sim::field("relayed_bandwidth", &LinkParams::relayed_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "What it sends in an all-to-all among more than four, part of it through others; 0: no relays."),
+      sim::field(
+          "mesh", &LinkParams::mesh,
+          "Links of each device to each, where pairs differ: a row of digits a device. Of `pair_bandwidth` each; "
+          "empty: all pairs are joined."),
       sim::field("peers", &LinkParams::peers, Unit::count, sim::at_least(0),
                  "Ranks that the links join; larger groups go over `far`. 0: all."),
       sim::field("energy_per_byte", &LinkParams::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte sent."),

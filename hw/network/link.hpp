@@ -1,16 +1,17 @@
 // The links of a device inside its node, and the constants of the collective library that drives them.
 //
 // `bandwidth` is what one device can send while it receives as much (NVLink: all its links together, per direction).
-// Where devices are joined directly, a pair has `pair_bandwidth` of it, and where pairs differ (the cube mesh of eight
-// V100) four have `quad_bandwidth`, and `relayed_bandwidth` is what an all-to-all among more reaches. Where links join
-// pairs only (bridges), `peers` is 2 and `far` is the path that a larger group has to take, PCIe as a rule; `peers` 1
-// is a device without links. The rest belongs to the closed forms of hw/network/library_collective.hpp, which holds
-// their equations; parts of one generation share it. Left out: links of different speed inside one node other than
-// `far`, and contention.
+// Where devices are joined directly, a pair has `pair_bandwidth` of it. Where pairs differ (the cube mesh of eight
+// V100) `mesh` says how many links each has, and pair_bandwidth is that of one (hw/network/mesh.hpp); groups through
+// which no ring closes take `far`. Where links join pairs only (bridges), `peers` is 2 and `far` is the path that a
+// larger group has to take, PCIe as a rule; `peers` 1 is a device without links. The rest belongs to the closed forms
+// of hw/network/library_collective.hpp, which holds their equations; parts of one generation share it. Left out: links
+// of different speed inside one node other than `far`, and contention.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "sim/base/params.hpp"
 
@@ -89,8 +90,7 @@ class CollectiveCorrection {
 struct LinkParams {
   double bandwidth = 0;
   double pair_bandwidth = 0;
-  double quad_bandwidth = 0;
-  double relayed_bandwidth = 0;
+  std::string mesh;
   std::int64_t peers = 0;
   double byte_j = 0;
   double planned_share = 0.78;

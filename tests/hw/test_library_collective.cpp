@@ -19,6 +19,8 @@ constexpr LibraryCall kCalls[]{LibraryCall::all_reduce, LibraryCall::all_gather,
                                LibraryCall::send_recv};
 
 /// 100 GB/s, plain constants: us for latencies, tenths for shares.
+constexpr const char* kCubeMesh = "01122000 10210200 12020010 21200001 20000112 02001021 00101202 00012120";
+
 LinkParams plain() {
   LinkParams link;
   link.bandwidth = 100e9;
@@ -181,21 +183,27 @@ TEST_CASE("a plain link takes its latency a step, and its bytes", "[unit]") {
 TEST_CASE("a mesh whose pairs differ", "[unit]") {
   LinkParams link = plain();
   link.pair_bandwidth = 25e9;
-  link.quad_bandwidth = 80e9;
-  link.relayed_bandwidth = 40e9;
+  link.mesh = kCubeMesh;
   link.ring.local_ratio = 1e9;
   link.peer = {.base_s = 0, .per_peer_s = 0, .ramp_s = 0, .chunk_s = 0, .efficiency = 1, .local_ratio = 1e9};
   const auto ms = [&](LibraryCall call, std::int64_t ranks) {
     return library_collective(link, call, ranks, 8'000'000'000).time_s * 1e3;
   };
-  // Rings of 2, 4 and 8 ranks send 8, 12 and 14 GB at 0.8 of 25, 80 and 100 GB/s, after 23, 39 and 71 us.
+  // Rings of 2, 4 and 8 ranks send 8, 12 and 14 GB at 0.8 of 25, 100 and 150 GB/s, after 23, 39 and 71 us.
   CHECK(ms(LibraryCall::all_reduce, 2) == Approx(400.023));
-  CHECK(ms(LibraryCall::all_reduce, 4) == Approx(187.539));
-  CHECK(ms(LibraryCall::all_reduce, 8) == Approx(175.071));
-  // All-to-all: 4, 6 and 7 GB at 25, 75 and 40 GB/s.
+  CHECK(ms(LibraryCall::all_reduce, 4) == Approx(150.039));
+  CHECK(ms(LibraryCall::all_reduce, 8) == Approx(116.738));
+  // Three have one ring: 8 GB x 4/3 at 0.8 of 50 GB/s, after 15 + 4 x 4 = 31 us.
+  CHECK(ms(LibraryCall::all_reduce, 3) == Approx(266.698).epsilon(1e-4));
+  // All-to-all: 4, 6 and 7 GB at 25, 75 and 7 x 25 / 3 GB/s.
   CHECK(ms(LibraryCall::all_to_all, 2) == Approx(160));
   CHECK(ms(LibraryCall::all_to_all, 4) == Approx(80));
-  CHECK(ms(LibraryCall::all_to_all, 8) == Approx(175));
+  CHECK(ms(LibraryCall::all_to_all, 8) == Approx(120));
+  // A group through which no ring closes takes the far path.
+  link.mesh = "010 101 010";
+  link.far = {.bandwidth = 10e9, .efficiency = 1, .step_s = 0};
+  CHECK(library_protocol(link, LibraryCall::all_reduce, 3, 1000) == LibraryProtocol::far);
+  CHECK(library_protocol(link, LibraryCall::all_reduce, 2, 1000) != LibraryProtocol::far);
 }
 
 TEST_CASE("one rank or no bytes are free", "[unit]") {

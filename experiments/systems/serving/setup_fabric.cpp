@@ -52,7 +52,8 @@ hw::TransferPath slower(const hw::TransferPath& a, const hw::TransferPath& b) {
 /// anything up.
 hw::LinkParams on_path(hw::LinkParams link, const hw::TransferPath& path, std::int64_t each = 1) {
   link.bandwidth = path.bandwidth * static_cast<double>(each);
-  link.pair_bandwidth = link.quad_bandwidth = link.relayed_bandwidth = 0;
+  link.pair_bandwidth = 0;
+  link.mesh.clear();
   link.peers = 0;
   link.far = {};
   link.in_switch.ranks = 0;
