@@ -28,18 +28,19 @@
 //   move = |even + cold, ctas x block bytes / (l2_bandwidth l2_delivery)|_4,  even = bytes / (bandwidth
 //   memory_efficiency); 2 root(even cold) in place of the sum where even < cold
 // The memory's rate rises evenly for twice `cold`: measured, its cause is not known. Beside
-// it: fixed + sequence * sequences; combine + combine_split * splits and the fp32 partials at L2 bandwidth where
-// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one `regroup` copy of the
+// it, where cycles are clocks and so follow the part: fixed + sequence_cycles * sequences; combine_cycles +
+// combine_split_cycles * splits and the fp32 partials at L2 bandwidth where
+// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one copy of regroup_cycles of the
 // outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands
-// (AttentionConditions::resident) finds all of them in the L2 up to resident_share of it, none from twice that on, and
-// a linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
+// (AttentionConditions::resident) finds all of them in the L2 up to resident_share of a partition (each holds a copy), none from twice that on, and a
+// linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
 //
 // Prompts and decodes in one launch (FlashAttention-2): decodes are prompts of one token without splits and without
 // packed heads, so `compute` sums both kinds of thread blocks. Heads run one after the other over all sequences, so
 // keys and values of the decodes come from memory again for each of a key head's g query heads, unless these run at the
 // same time or the contexts of a key head (c bytes) stay in the L2:
 //   reads = 1 + (1 - kept) (min(g, max(1, g sequences / places of thread blocks)) - 1)
-//   kept  = 2 - c / (l2 resident_share), between 0 and 1
+//   kept  = 2 - c l2_partitions / (l2 resident_share), between 0 and 1
 //
 // Gradients (FlashAttention-2 and 3, flash_bwd_launch_template.h): a thread block keeps 128 keys (64 above 128
 // dimensions) and walks over the queries that see them, 64 at a time (128 up to 64 dimensions); five products, two
@@ -53,7 +54,7 @@
 // 16 bits, and where query heads share keys, a sum over them.
 //
 // Cache write: bytes / (bandwidth cache_write), or 2 bytes / l2_bandwidth if resident, + tokens min(1, elements / 512)
-// cache_token.
+// cache_token_cycles / (SMs f).
 #pragma once
 
 #include <cstdint>
@@ -84,15 +85,15 @@ struct AttentionConstants {
   double tail = 0.5;
   double memory_efficiency = 0.8;
   double l2_delivery = 1;
-  double resident_share = 0.4;
+  double resident_share = 0.6;
   double cold_s = 0;
   double fixed_s = 4e-6;
-  double combine_s = 2e-6;
-  double combine_split_s = 0.1e-6;
-  double regroup_s = 0;
-  double sequence_s = 0;
+  double combine_cycles = 4500;
+  double combine_split_cycles = 300;
+  double regroup_cycles = 0;
+  double sequence_cycles = 0;
   double cache_write = 0.8;
-  double cache_token_s = 2e-9;
+  double cache_token_cycles = 900;
   double gradient_start_cycles = 26330;
   double gradient_add = 0.55;
   double gradient_tail = 1.39;

@@ -109,10 +109,17 @@ AttentionGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionCondit
   return g;
 }
 
-/// Share of `bytes` that a repeated call finds in the L2: all up to resident_share of it, none from twice that on.
+/// Share of `bytes` that the L2 still holds when they are read again: all up to resident_share of a partition, each of
+/// which keeps a copy, none from twice that on.
+double kept_share(const GpuParams& gpu, double bytes) {
+  const double partition = d(gpu.l2_bytes) / d(gpu.l2_partitions);
+  return std::clamp(2.0 - bytes / (partition * gpu.attention.resident_share), 0.0, 1.0);
+}
+
+/// The same of a repeated call's operands.
 double hit_share(const GpuParams& gpu, const AttentionConditions& how, double bytes) {
   if (!how.resident || bytes <= 0) return 0;
-  return std::clamp(2.0 - bytes / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
+  return kept_share(gpu, bytes);
 }
 
 /// What the memory takes for `bytes` of which the L2 holds a share: its rate rises evenly for twice cold_s, so that
@@ -157,14 +164,15 @@ void add_passes(const GpuParams& gpu, const Call& c, const AttentionGrid& g, Til
   if (g.split > 1) {
     const double partials =
         d(c.sequences) * c.new_tokens * d(c.heads) * d(g.split) * d(c.value_dim) * kPartialOutputBytes;
-    t.time_s += k.combine_s + d(g.split) * k.combine_split_s + 2 * partials / gpu.l2_bandwidth;
+    t.time_s +=
+        (k.combine_cycles + d(g.split) * k.combine_split_cycles) / gpu.clock_hz + 2 * partials / gpu.l2_bandwidth;
   }
-  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(c.sequences, kPlannedSequences));
-  if (c.one_token && c.group() > 1 && k.regroup_s > 0) {
+  t.fixed_s = k.fixed_s + k.sequence_cycles / gpu.clock_hz * d(std::min(c.sequences, kPlannedSequences));
+  if (c.one_token && c.group() > 1 && k.regroup_cycles > 0) {
     // Outputs are copied back; with several sequences and key heads queries and outputs change their layout too.
     const double copies = c.sequences > 1 && c.kv_heads > 1 ? 4 : 1;
     const double bytes = 2 * d(c.sequences) * d(c.heads) * d(c.key_dim) * c.element;
-    t.fixed_s += copies * (k.regroup_s + bytes / gpu.l2_bandwidth);
+    t.fixed_s += copies * (k.regroup_cycles / gpu.clock_hz + bytes / gpu.l2_bandwidth);
   }
   t.time_s += t.fixed_s;
 }
@@ -260,7 +268,7 @@ Call call_of(const AttentionDecode& a, DType dtype) {
 double repeated_reads(const GpuParams& gpu, const Call& c, double slots) {
   const double apart = std::clamp(d(c.group()) * d(c.sequences) / slots, 1.0, d(c.group()));
   const double between = d(c.sequences) * c.keys * d(c.latent ? c.key_dim : c.key_dim + c.value_dim) * c.cached;
-  const double kept = std::clamp(2.0 - between / (d(gpu.l2_bytes) * gpu.attention.resident_share), 0.0, 1.0);
+  const double kept = kept_share(gpu, between);
   return 1 + (1 - kept) * (apart - 1);
 }
 
@@ -283,7 +291,8 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
   const double l2_bytes = p.ctas * p.blocks * block_bytes(prompts, p) + q.ctas * q.blocks * block_bytes(decodes, q);
   const double dram_s = memory_seconds(gpu, t.dram_bytes, hit_share(gpu, how, prompts.bytes + decodes.bytes));
   t.memory_s = norm4(dram_s, l2_bytes / (gpu.l2_bandwidth * k.l2_delivery));
-  t.fixed_s = k.fixed_s + k.sequence_s * d(std::min(prompts.sequences + decodes.sequences, kPlannedSequences));
+  t.fixed_s = k.fixed_s +
+              k.sequence_cycles / gpu.clock_hz * d(std::min(prompts.sequences + decodes.sequences, kPlannedSequences));
   t.time_s = norm4(t.compute_s, t.memory_s) + t.fixed_s;
   return t;
 }
@@ -325,7 +334,8 @@ TiledTime tiled_cache_write(const GpuParams& gpu, std::int64_t tokens, std::int6
   const double hit = hit_share(gpu, how, t.dram_bytes);
   t.memory_s = (1 - hit) * t.dram_bytes / (gpu.memory_bandwidth * k.cache_write) +
                hit * t.dram_bytes / (gpu.l2_bandwidth * kCacheL2);
-  t.compute_s = d(tokens) * std::min(1.0, d(elements) / kCacheThreads) * k.cache_token_s;
+  t.compute_s =
+      d(tokens) * std::min(1.0, d(elements) / kCacheThreads) * k.cache_token_cycles / (d(gpu.sms) * gpu.clock_hz);
   t.time_s = t.memory_s + t.compute_s;
   return t;
 }

@@ -35,8 +35,8 @@ GpuParams bare(AttentionLibrary library = AttentionLibrary::flash2) {
                    .l2_delivery = 1,
                    .resident_share = 1,
                    .fixed_s = 0,
-                   .combine_s = 0,
-                   .combine_split_s = 0};
+                   .combine_cycles = 0,
+                   .combine_split_cycles = 0};
   return gpu;
 }
 constexpr double kBlockS = 4.0 * 64 * 128 * 128 / 1e12;  // 4.194 us
@@ -99,8 +99,8 @@ TEST_CASE("decode by hand", "[unit]") {
   // Two query heads of a key head are rows of one tile. Alone on two SMs (four places) its two blocks of keys are
   // split: one block each, and fp32 partials of 2 heads * 2 splits * 128 written and read at 1e18 bytes a second.
   CHECK(decode_s(gpu, {1, 256, 2, 1, 128}) == Approx(kBlockS));
-  gpu.attention.combine_s = 3e-6;
-  gpu.attention.combine_split_s = 0.5e-6;
+  gpu.attention.combine_cycles = 3000;
+  gpu.attention.combine_split_cycles = 500;
   CHECK(decode_s(gpu, {1, 256, 2, 1, 128}) == Approx(kBlockS + 4e-6));
   CHECK(decode_s(gpu, {1, 256, 1, 1, 128}) == Approx(2 * kBlockS));  // without grouped heads nothing is split
 }
@@ -159,17 +159,17 @@ TEST_CASE("memory and cache by hand", "[unit]") {
   // 10 tokens of 256 elements into the cache: keys and values read and written, 4 * 10 * 256 * 2 = 20,480 bytes at half
   // the bandwidth, and half of 1 ns a token.
   gpu.attention.cache_write = 0.5;
-  gpu.attention.cache_token_s = 1e-9;
+  gpu.attention.cache_token_cycles = 1;
   CHECK(tiled_cache_write(gpu, 10, 256, DType::fp16).time_s == Approx(40.96e-9 + 5e-9));
   CHECK(tiled_cache_write(gpu, 0, 256, DType::fp16).time_s == 0);
 }
 
 TEST_CASE("copies that turn heads into rows", "[unit]") {
   GpuParams gpu = bare();
-  gpu.attention.regroup_s = 1e-6;
+  gpu.attention.regroup_cycles = 1000;
   const auto extra = [&](const AttentionDecode& shape) {
     GpuParams none = gpu;
-    none.attention.regroup_s = 0;
+    none.attention.regroup_cycles = 0;
     return decode_s(gpu, shape) - decode_s(none, shape);
   };
   CHECK(extra({4, 4 * 64, 4, 4, 128}) == 0);             // no grouped heads
@@ -178,9 +178,42 @@ TEST_CASE("copies that turn heads into rows", "[unit]") {
   CHECK(extra({4, 4 * 64, 8, 2, 128}) == Approx(4e-6));
 }
 
+TEST_CASE("what is not the products' moves with the clock, the SMs and the partitions of the L2", "[unit]") {
+  GpuParams gpu = bare();
+  gpu.sms = 2;
+  gpu.peak.fp16 = 2e12;
+  gpu.attention.combine_cycles = 3000;
+  gpu.attention.combine_split_cycles = 500;
+  gpu.attention.regroup_cycles = 1000;
+  gpu.attention.sequence_cycles = 10;
+  gpu.attention.cache_token_cycles = 100;
+  GpuParams fast = gpu;
+  fast.clock_hz = 2e9;
+  // Two query heads of one key head, two splits: 4000 clocks joined, one copy of 1000 and 10 of scheduling.
+  const AttentionDecode shape{1, 256, 2, 1, 128};
+  CHECK(decode_s(gpu, shape) == Approx(kBlockS + 5.01e-6));
+  CHECK(decode_s(fast, shape) == Approx(kBlockS + 2.505e-6));
+  const auto write_s = [](const GpuParams& on) { return tiled_cache_write(on, 1000, 512, DType::fp16).compute_s; };
+  CHECK(write_s(gpu) == Approx(1000 * 100 / 1e9 / 2));
+  CHECK(write_s(fast) == Approx(write_s(gpu) / 2));
+  // 0.5 MiB of keys and values, read again: an L2 of 1 MiB holds them, two halves with a copy each a quarter less: of
+  // 0.5 MiB up to resident_share 0.8, so 2 - 1 / 0.8 = 0.75 of them.
+  GpuParams halves = bare();
+  halves.memory_bandwidth = 1e6;
+  halves.attention.resident_share = 0.8;
+  const auto read_s = [&](std::int64_t partitions) {
+    halves.l2_partitions = partitions;
+    return tiled_decode(halves, {8, 8 * 128, 1, 1, 128}, DType::fp16, {.resident = true}).memory_s;
+  };
+  CHECK(read_s(1) < 1e-6);
+  // Queries and outputs are 8 * 2 * 256 bytes beside 8 * 128 * 512.
+  const double bytes = 8 * 128 * 512 + 8 * 2 * 256;
+  CHECK(read_s(2) == Approx(bytes / 1e6 * (1 - (2 - bytes / (0.8 * (1 << 19))))));
+}
+
 TEST_CASE("the plan of FlashAttention-3", "[unit]") {
   GpuParams gpu = bare(AttentionLibrary::flash3);
-  gpu.attention.sequence_s = 1e-9;
+  gpu.attention.sequence_cycles = 1;
   // Scheduling is paid for a sequence, up to 992 of them.
   const auto fixed = [&](std::int64_t sequences) {
     return tiled_decode(gpu, {sequences, sequences, 1, 1, 128}, DType::fp16).fixed_s;

@@ -262,8 +262,8 @@ TEST_CASE("more work is not cheaper", "[prop]") {
 
 TEST_CASE("longer prompts and contexts are not cheaper", "[prop]") {
   // The tail of a last wave moves when a context's blocks are shared out anew, and FlashAttention-3 splits the keys of
-  // prompts only until their tiles nearly fill the SMs.
-  constexpr double kSlack = 0.85;
+  // prompts only until their tiles nearly fill the SMs: at 357 tokens of 32 heads on H100 2.6 us of joining splits go.
+  constexpr double kSlack = 0.83;
   for (const char* name : kParts) {
     const auto tiled = model("tiled", part(name));
     for (const std::int64_t sequences : {1, 5, 64})
