@@ -10,8 +10,9 @@
 // is not asked for again, and goes when somebody needs its place.
 //
 // Lengths of outputs are predictions, true ones with `oracle`; where there is none only what a request holds counts.
-// Source: BatchLLM (MLSys 2026, arXiv 2412.03594). Left out: the attention kernel that reads a shared prefix once for
-// all its readers; and the cache is not told when a group ends, it finds out by least recent use.
+// Source: BatchLLM (MLSys 2026, arXiv 2412.03594). Its attention kernel, which reads a shared prefix once for
+// all its readers, is the replica's (read_prefix_once). Left out: the cache is not told when a group ends, it finds out
+// by least recent use.
 #include <algorithm>
 #include <vector>
 

@@ -225,13 +225,17 @@ class BlockHashCache final : public PrefixCache<BlockHashCache, BlockHashHolding
   }
 
   void take_over(std::uint32_t place) {
-    if (places_[place].holders++ > 0) return;
+    const std::int64_t before = places_[place].holders++;
+    holders_changed(before, before + 1, block_tokens_);
+    if (before > 0) return;
     unlink(place);
     --evictable_;
   }
   void let_go(std::uint32_t place) {
-    if (--places_[place].holders > 0) return;
-    if (places_[place].holders < 0) broken("a block is given back twice");
+    const std::int64_t left = --places_[place].holders;
+    holders_changed(left + 1, left, block_tokens_);
+    if (left > 0) return;
+    if (left < 0) broken("a block is given back twice");
     link_last(place);
     ++evictable_;
   }

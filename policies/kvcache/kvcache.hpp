@@ -52,6 +52,9 @@ class KvView {
   virtual std::int64_t match_text(const Text&) const { return 0; }
   /// Whether a cache keeps prefixes at all, so that asking is worth it.
   virtual bool keeps_prefixes() const { return false; }
+  /// Tokens that attention need not read for one holder since it reads them for another, summed over holders; 0 until
+  /// read_once().
+  virtual std::int64_t tokens_read_for_others() const { return 0; }
   /// Blocks that `tokens` tokens in every branch of this sequence take; what branches share counts once.
   virtual std::int64_t blocks_of(const Sequence& seq, std::int64_t tokens) const {
     return seq.branches * blocks_for(tokens);
@@ -92,6 +95,9 @@ class KvCache : public KvView {
   /// Gives what it evicts to `tier`, and finds prefixes there too: match_prefix() and admit() count them from then on.
   /// False: it cannot (and nothing changes).
   virtual bool hand_on_to(KvTier& /*tier*/) { return false; }
+  /// From now on counts what is read for others where a pass over a prefix serves `readers` holders of it. False: it
+  /// cannot. Before the first sequence.
+  virtual bool read_once(std::int64_t /*readers*/) { return false; }
   /// Of what admit() found for `seq`, the blocks that the tier has and that are to be loaded, in order.
   virtual std::span<const std::uint64_t> to_load(SeqId) const { return {}; }
   /// Holds what `seq` matches, so that those admitted before it in the same decision do not evict it; admit()

@@ -47,6 +47,11 @@ class PrefixCache : public KvCache {
   std::int64_t growth_tokens() const final { return block_tokens_; }
   KvCounters counters() const final { return counters_; }
   bool keeps_prefixes() const final { return true; }
+  std::int64_t tokens_read_for_others() const final { return read_for_others_; }
+  bool read_once(std::int64_t readers) final {
+    readers_ = std::max<std::int64_t>(1, readers);
+    return true;
+  }
 
   std::int64_t blocks_to_admit(const Sequence& seq, std::int64_t tokens) const final {
     const std::int64_t all = blocks_of(seq, tokens);
@@ -114,6 +119,12 @@ class PrefixCache : public KvCache {
   std::int64_t matchable(const Sequence& seq) const {
     return common_to_branches(seq, std::max<std::int64_t>(0, seq.prefill_tokens - 1)) / block_tokens_;
   }
+  /// The holders of `tokens` tokens were `before` and are `after`: with h of them ceil(h / readers) passes read.
+  void holders_changed(std::int64_t before, std::int64_t after, std::int64_t tokens) {
+    if (readers_ <= 1) return;
+    const auto spared = [&](std::int64_t h) { return h - blocks_up(h, readers_); };
+    read_for_others_ += (spared(after) - spared(before)) * tokens;
+  }
   static std::int64_t tokens_of(const Text& text) {
     std::int64_t tokens = 0;
     for (const TextSpan& span : text) tokens += span.tokens;
@@ -126,6 +137,8 @@ class PrefixCache : public KvCache {
   std::int64_t free_ = 0;       ///< nothing known in them
   std::int64_t evictable_ = 0;  ///< known, used by nobody
   std::int64_t taken_ = 0;      ///< by steady decodes, not yet attributed
+  std::int64_t readers_ = 1;    ///< that one pass over a prefix serves
+  std::int64_t read_for_others_ = 0;
   std::vector<Own> owns_;
   KvCounters counters_;
 

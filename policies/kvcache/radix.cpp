@@ -282,6 +282,7 @@ class RadixCache final : public PrefixCache<RadixCache, RadixHoldings> {
     for (; node != 0; node = nodes_[node].parent) {
       if (node == above) counted = false;
       Node& one = nodes_[node];
+      if (counted) holders_changed(one.users, one.users + 1, one.tokens);
       if (counted && one.users++ == 0) {
         evictable_ -= one.tokens / block_tokens_;
         if (one.children == 0) leaves_.erase({one.last_used, node});
@@ -292,6 +293,7 @@ class RadixCache final : public PrefixCache<RadixCache, RadixHoldings> {
   void leave_path(std::uint32_t node) {
     for (; node != 0; node = nodes_[node].parent) {
       Node& one = nodes_[node];
+      holders_changed(one.users, one.users - 1, one.tokens);
       if (--one.users > 0) continue;
       if (one.users < 0) broken("a path is given back twice");
       evictable_ += one.tokens / block_tokens_;

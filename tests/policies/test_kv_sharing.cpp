@@ -33,6 +33,35 @@ Sequence silent(std::int64_t tokens) {
 
 }  // namespace
 
+TEST_CASE("prefix caches: what is read for others, by passes of so many readers", "[unit]") {
+  const std::string name = GENERATE("block_hash", "radix");
+  const std::int64_t readers = GENERATE(1, 2, 3, 64);
+  CAPTURE(name, readers);
+  const auto kv = cache_of(name, 100);
+  REQUIRE(kv->read_once(readers));
+  CHECK_FALSE(make_cache("paged", "{}", 1600)->read_once(4));
+  // Four blocks of 16 tokens that all begin with, known from one that has gone, and a tail of its own each.
+  leave(*kv, {{1, 64}}, 64);
+  CHECK(kv->tokens_read_for_others() == 0);
+  std::vector<Text> texts;
+  std::vector<Sequence> all;
+  for (std::uint64_t i = 0; i < 7; ++i) texts.push_back({{1, 64}, {100 + i, 20}});
+  for (const Text& text : texts) all.push_back(prompt(text, 84));
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    REQUIRE(kv->admit({i}, all[i], 84) == 64);
+    // i + 1 holders are served by ceil((i + 1) / readers) passes: the others of 64 tokens each are spared.
+    const std::int64_t holders = i + 1, passes = (holders + readers - 1) / readers;
+    CHECK(kv->tokens_read_for_others() == 64 * (holders - passes));
+    kv->computed({i}, all[i], 84);  // its tail is its own: nobody reads it for another
+    CHECK(kv->tokens_read_for_others() == 64 * (holders - passes));
+  }
+  for (std::uint32_t i = 7; i-- > 0;) {
+    kv->release({i}, all[i], 84, i % 2 == 0 ? Leave::keep : Leave::drop);
+    const std::int64_t holders = i, passes = (holders + readers - 1) / readers;
+    CHECK(kv->tokens_read_for_others() == 64 * (holders - passes));
+  }
+}
+
 TEST_CASE("prefix caches: sizes in blocks and in bytes", "[unit]") {
   const std::string name = GENERATE("block_hash", "radix");
   CAPTURE(name);

@@ -235,6 +235,18 @@ TEST_CASE("faults of tiers", "[unit]") {
         "preemption (vllm_v0, sarathi and fairness_priority take 'preemption': 'swap')");
 }
 
+TEST_CASE("faults of prefixes that are read once", "[unit]") {
+  const std::string once = "replica.read_prefix_once=true", hash = "policies.kvcache.policy=block_hash";
+  CHECK(faults({once}) ==
+        "--set:/replica/read_prefix_once: expected a cache that shares prefixes, got 'paged' (policies.kvcache.policy: "
+        "block_hash and radix do)");
+  CHECK(faults({once, hash}) == "none");
+  CHECK(faults({once, hash, R"(cluster.replicas=[{"pipeline_parallel": 2}])"}) ==
+        "--set:/replica/read_prefix_once: expected no stages under one scheduler, whose batches share one cache "
+        "(cluster.replicas[].queue: per_lane gives each lane its own)");
+  CHECK(faults({once, hash, R"(cluster.replicas=[{"pipeline_parallel": 2, "queue": "per_lane"}])"}) == "none");
+}
+
 TEST_CASE("faults of measured tables and of operator graphs beside other things", "[unit]") {
   const std::string tables = "machine.profile.path=" ORRERY_SOURCE_DIR;
   CHECK(faults({tables, R"(machine.devices.0.clocks=["1.41 GHz"])"}) ==

@@ -264,6 +264,7 @@ class RunMembers {
     if (kind.clocked) batching = with_clocks(std::move(batching), clock_choice(kind));
     parts.batching = std::move(batching);
     parts.kv = group.kvcache.make(kind.geometry);
+    if (config_.replica.read_prefix_once) parts.kv->read_once(readers_of(state_.model));
     parts.limits = kind.limits;
     parts.leap = config_.run.leap;
     parts.tier = tier;
@@ -276,6 +277,13 @@ class RunMembers {
                                    (kind.limits.layers + kind.stages - 1) / kind.stages));
     if (kind.limits.tier_tokens > 0 || !config_.kv_tiers.tiers.empty()) parts.tier = stores_.back().get();
     return parts;
+  }
+
+  /// Sequences whose queries fill the rows of one attention tile: all query heads of a key head are rows of it.
+  static std::int64_t readers_of(const models::ModelConfig& model) {
+    constexpr std::int64_t kTileRows = 64;
+    const std::int64_t keys = model.latent.kv_rank > 0 ? 1 : std::max<std::int64_t>(1, model.kv_heads);
+    return std::max<std::int64_t>(1, kTileRows / std::max<std::int64_t>(1, model.heads / keys));
   }
 
   ClockChoice clock_choice(const ReplicaKind& kind) const {

@@ -143,6 +143,21 @@ void check_scaling(const Node& node, const ServingConfig& config, sim::Faults& f
           decoding);
 }
 
+/// Attention that reads shared prefixes once needs a cache that shares them, and a queue of its own.
+void check_shared_reads(const Node& replica, const ServingConfig& config, sim::Faults& faults) {
+  if (!config.replica.read_prefix_once || !faults.empty()) return;
+  const Node* asked = replica.find("read_prefix_once");
+  for (const ReplicaGroup& group : config.groups) {
+    if (!group.kvcache.make({.bytes_per_token = 1, .bytes_available = 0})->keeps_prefixes())
+      return faults.add(asked->origin(),
+                        fmt::format("expected a cache that shares prefixes, got '{}'", group.kvcache.name),
+                        "policies.kvcache.policy: block_hash and radix do");
+    if (group.one_scheduler())
+      return faults.add(asked->origin(), "expected no stages under one scheduler, whose batches share one cache",
+                        "cluster.replicas[].queue: per_lane gives each lane its own");
+  }
+}
+
 /// Makes the groups of replicas, one where the section `cluster` has none.
 void make_groups(const Node& node, ServingConfig& config, sim::Faults& faults) {
   if (!faults.empty()) return;  // what follows builds on what was read
@@ -283,6 +298,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
   read_graph(model, policies, config, faults);
   make_groups(section(root, "cluster"), config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
+  check_shared_reads(section(root, "replica"), config, faults);
   config.fabric = read_fabric(root, config, faults);
   const Node run = section(root, "run");
   check_tick(run, config.run.tick_s, faults);
@@ -359,6 +375,9 @@ sim::FieldRows<ReplicaParams> ReplicaParams::fields() {
                  "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
       sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
                                     "Weights in host memory, which come over the host link in every iteration.")),
+      sim::field(
+          "read_prefix_once", &ReplicaParams::read_prefix_once,
+          "Attention of decodes reads what sequences share once for up to 64 rows of queries, in one fused kernel."),
       sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
                  "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
       sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),

@@ -110,6 +110,7 @@ struct ReplicaParams {
   std::optional<std::int64_t> max_context;
   std::optional<std::int64_t> kv_blocks;
   std::optional<HostWeightsParams> host_weights;
+  bool read_prefix_once = false;
   double iteration_overhead_s = 0;
   double sequence_overhead_s = 0;
 

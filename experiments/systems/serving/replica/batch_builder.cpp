@@ -53,7 +53,18 @@ bool BatchBuilder::build(BatchDecision& decision) {
   whole.tokens = steady;
   if (steady > 0) whole.decode = {steady, steady_.context()};
   for (const Item& item : decision.items) add_work(item, whole);
+  spare_shared_reads(decision, whole.decode);
   return true;
+}
+
+/// Takes out of what decodes read the prefixes that are read for another of them. Who is still being prefilled holds
+/// its prefix too, but reads it with its chunk.
+void BatchBuilder::spare_shared_reads(const BatchDecision& decision, DecodeSums& decode) const {
+  std::int64_t spared = kv_.tokens_read_for_others();
+  if (spared == 0 || decode.sequences == 0) return;
+  for (const Item& item : decision.items)
+    if (sequences_[item.seq].phase == Phase::prefill) spared -= sequences_[item.seq].cached_tokens;
+  decode.context_tokens -= std::clamp<std::int64_t>(spared, 0, decode.context_tokens - decode.sequences);
 }
 
 /// Gives decodes without an item of their own one with as many proposals as the speculator says and blocks allow.

@@ -44,6 +44,7 @@ class BatchBuilder {
   void add_drafting(const policies::BatchDecision& decision);
   bool uniform(const policies::BatchDecision& decision) const;
   void add_work(const policies::Item& item, Segment& segment) const;
+  void spare_shared_reads(const policies::BatchDecision& decision, DecodeSums& decode) const;
   void build_segments(const policies::BatchDecision& decision, std::int64_t steady);
 
   SequenceTable& sequences_;
