@@ -61,6 +61,53 @@ TEST_CASE("timeline: the operators of a graph", "[unit]") {
   CHECK(kernels.back()->end_ns == ns_of(first.at("finished_s")));
 }
 
+/// Arrows of a training step: from the pass that makes a message over the message to the pass that waits for it, and from
+/// the slowest stage's gradients to the optimizer of every other stage.
+struct StepArrows {
+  std::size_t left = 0, reached = 0, optimizers = 0;
+};
+StepArrows step_arrows(const TimelineRun& run) {
+  StepArrows found;
+  for (const Timeline::Arrow& arrow : run.timeline.arrows) {
+    const Timeline::Slice& from = run.timeline.slices[arrow.from];
+    const Timeline::Slice& to = run.timeline.slices[arrow.to];
+    CHECK(from.end_ns <= to.begin_ns + 1);  // both rounded down
+    if (run.name(to) == "optimizer") {
+      CHECK(run.name(from) == "gradients summed");
+      ++found.optimizers;
+      continue;
+    }
+    CHECK(run.argument(from, "micro_batch") == run.argument(to, "micro_batch"));
+    if (run.track(to) == "passes") {  // it reaches the stage that its name says
+      CHECK("to " + run.group(to) == run.name(from));
+      CHECK(run.name(to).starts_with(run.track(from) == "activations sent" ? "forward " : "backward "));
+      ++found.reached;
+    } else {  // it leaves its own stage
+      CHECK(run.track(from) == "passes");
+      CHECK(run.group(from) == run.group(to));
+      ++found.left;
+    }
+  }
+  return found;
+}
+
+TEST_CASE("timeline: a pipeline's messages lead from the pass that makes them to the pass that waits", "[unit]") {
+  const std::string study = slurp(fs::path(ORRERY_SOURCE_DIR) / "experiments/studies/training_gpt3.json");
+  for (const char* devices : {"64", "128"}) {  // one copy of the model, and two
+    const Scratch scratch;
+    const TimelineRun run =
+        run_timeline(scratch, study, {std::string("machine.devices.0.count=") + devices, "workload.global_batch=32"});
+    std::size_t sent = 0;
+    for (const Timeline::Slice& slice : run.timeline.slices) sent += run.name(slice).starts_with("to stage ") ? 1 : 0;
+    const StepArrows arrows = step_arrows(run);
+    // 32 micro-batches, or 16 of two copies, pass 24 chunks of eight stages: 23 messages each way.
+    CHECK(sent == (std::string(devices) == "64" ? 32 : 16) * 23 * 2);
+    CHECK(arrows.left == sent);
+    CHECK(arrows.reached == sent);
+    CHECK(arrows.optimizers == 7);  // of all stages but the slowest
+  }
+}
+
 TEST_CASE("timeline: collectives, ranks and links", "[unit]") {
   const Scratch scratch;
   const TimelineRun run = run_timeline(
