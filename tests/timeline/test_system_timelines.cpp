@@ -61,8 +61,8 @@ TEST_CASE("timeline: the operators of a graph", "[unit]") {
   CHECK(kernels.back()->end_ns == ns_of(first.at("finished_s")));
 }
 
-/// Arrows of a training step: from the pass that makes a message over the message to the pass that waits for it, and from
-/// the slowest stage's gradients to the optimizer of every other stage.
+/// Arrows of a training step: from the pass that makes a message over the message to the pass that waits for it, and
+/// from the slowest stage's gradients to the optimizer of every other stage.
 struct StepArrows {
   std::size_t left = 0, reached = 0, optimizers = 0;
 };
