@@ -20,32 +20,24 @@ namespace {
 
 constexpr std::string_view kNoPart = "no part of the catalog stands for it";
 
-/// Tables whose library planned its launches for other heads than those of the call. h200_sxm: splits are those of 8
-/// key heads whatever the call has, and prefill works through the tiles of two query heads a key head; the collector
-/// overrides the heads of a model's configuration, which that release of vLLM read elsewhere.
-struct StalePlan {
+/// How the library of a table planned FlashAttention-3's launches.
+///   h200_sxm: ahead, for other heads than those of the call. Splits are those of 8 key heads whatever the call has,
+///   and
+///     prefill works through the tiles of two query heads a key head; the collector overrides the heads of a model's
+///     configuration, which that release of vLLM read elsewhere.
+///   h100_sxm: inside the call, by a kernel of its own (prepare_varlen_num_blocks). It shows no other heads' plan, and
+///     takes so much longer than h200_sxm whatever the call: fitted to it, the kernel's start in a graph included.
+struct LaunchPlan {
   std::string_view stem;
-  std::int64_t heads, kv_heads;
+  std::int64_t heads = 0, kv_heads = 0;  ///< planned for; 0: those of the call
+  double inside_s = 0;                   ///< of planning, inside the call
 };
-constexpr std::array<StalePlan, 1> kStalePlans{{{"h200_sxm", 16, 8}}};
+constexpr std::array<LaunchPlan, 2> kLaunchPlans{{{"h200_sxm", 16, 8}, {.stem = "h100_sxm", .inside_s = 2.2e-6}}};
 
-/// Tables whose library planned inside the call, by a kernel of its own before that of attention (FlashAttention-3's
-/// prepare_varlen_num_blocks): they show no other heads' plan, and take so much longer than h200_sxm whatever the call.
-constexpr std::array<std::string_view, 1> kPlannedInside{"h100_sxm"};
-constexpr double kPlanKernel_s = 2.2e-6;  ///< fitted to h100_sxm, its start in a graph (1.26 us) included
-
-double planning_s(std::string_view stem) {
-  return std::find(kPlannedInside.begin(), kPlannedInside.end(), stem) != kPlannedInside.end() ? kPlanKernel_s : 0;
-}
-
-hw::AttentionConditions repeated_call(std::string_view stem) {
-  hw::AttentionConditions how{.resident = true};
-  for (const StalePlan& plan : kStalePlans) {
-    if (plan.stem != stem) continue;
-    how.plan_heads = plan.heads;
-    how.plan_kv_heads = plan.kv_heads;
-  }
-  return how;
+LaunchPlan launch_plan(std::string_view stem) {
+  const auto found =
+      std::find_if(kLaunchPlans.begin(), kLaunchPlans.end(), [&](const LaunchPlan& plan) { return plan.stem == stem; });
+  return found == kLaunchPlans.end() ? LaunchPlan{} : *found;
 }
 
 std::string_view batch_regime(std::int64_t batch) {
@@ -85,7 +77,8 @@ class AttentionTables final : public TableKind {
     const bool pytorch = found.measured_as == "pytorch", alone = pytorch || found.measured_as == "cudnn";
     hw::GpuParams gpu = found.entry->part;
     if (pytorch) gpu = hw::with_attention(gpu, hw::AttentionLibrary::flash2);
-    const hw::AttentionConditions how = repeated_call(table.stem());
+    const LaunchPlan plan = launch_plan(table.stem());
+    const hw::AttentionConditions how{.resident = true, .plan_heads = plan.heads, .plan_kv_heads = plan.kv_heads};
     const bool context = !table.name().ends_with(".generation.csv");
     const bool backward = table.name().ends_with(".backward.csv");
     std::string_view metric = "time";
@@ -104,7 +97,7 @@ class AttentionTables final : public TableKind {
                                    : gpu.launch_graph_s + hw::tiled_cache_write(gpu, context ? batch * length : batch,
                                                                                 kv_heads * dim, hw::DType::bf16, how)
                                                               .time_s;
-      const double us = (attention_s + gpu.launch_graph_s + write_s + planning_s(table.stem())) * 1e6;
+      const double us = (attention_s + gpu.launch_graph_s + write_s + plan.inside_s) * 1e6;
       const hw::Kernel kernel = context ? hw::Kernel{hw::OpClass::attention_prefill, hw::DType::bf16, prompt}
                                         : hw::Kernel{hw::OpClass::attention_decode, hw::DType::bf16, decodes};
       out.add(metric, row, table.number(row, "time_us"), us,

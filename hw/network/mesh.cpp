@@ -11,7 +11,7 @@ namespace orrery::hw {
 namespace {
 
 constexpr std::size_t kMost = DeviceMesh::kMost;
-constexpr int kMostTries = 200'000;  // of adding a ring; the cube mesh of eight V100 takes some hundred
+constexpr int kMostTries = 200'000;  // of adding a ring: bounds the work that a mesh can ask for
 
 using Links = std::array<std::array<int, kMost>, kMost>;
 using Ring = std::vector<std::size_t>;
