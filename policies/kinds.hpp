@@ -19,6 +19,8 @@ class RandomStream;
   KIND(admission, register_admission_controls, AdmissionControl)           /* whether a request may come in */     \
   KIND(batching, register_batching_policies, Batching)                     /* which sequences advance */           \
   KIND(execution, register_execution_policies, Execution)                  /* how a graph is launched */           \
+  KIND(expert_cache, register_expert_caches, ExpertCache, const ExpertCacheSetup&) /* which experts stay */        \
+  KIND(expert_placement, register_expert_placements, ExpertPlacement)      /* which GPU holds which experts */     \
   KIND(kvcache, register_kv_caches, KvCache, const KvGeometry&)            /* how the KV cache is handed out */    \
   KIND(memory_planner, register_memory_planners, MemoryPlanner)            /* where buffers lie in memory */       \
   KIND(migration, register_migrations, Migration)                          /* which running requests move */       \
@@ -34,6 +36,7 @@ class RandomStream;
 
 namespace orrery::policies {
 
+struct ExpertCacheSetup;
 struct KvGeometry;
 class StepPrices;
 

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <iterator>
 
 #include "sim/base/document.hpp"
 #include "sim/base/fault.hpp"
 #include "traces/decimal.hpp"
+#include "traces/output_file.hpp"
 
 namespace orrery::traces {
 namespace {
@@ -51,43 +48,6 @@ void append_jsonl(std::string& out, const TraceRecord& record) {
     fmt::format_to(std::back_inserter(out), ", \"predicted_tokens\": {}", record.predicted_tokens);
   out += "}\n";
 }
-
-class OutputFile {
- public:
-  explicit OutputFile(std::string path)
-      : path_(std::move(path)), partial_(path_ + ".partial"), file_(std::fopen(partial_.c_str(), "wb")) {
-    if (file_ == nullptr) fail();
-  }
-  ~OutputFile() {
-    if (file_ == nullptr) return;
-    std::fclose(file_);
-    std::remove(partial_.c_str());
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::string_view bytes) {
-    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail();
-  }
-  /// Closes the file and gives it its name.
-  void finish() {
-    if (std::fflush(file_) != 0) fail();
-    std::fclose(file_);
-    file_ = nullptr;
-    std::error_code error;
-    std::filesystem::rename(partial_, path_, error);
-    if (!error) return;
-    std::remove(partial_.c_str());
-    sim::throw_fault({path_, ""}, fmt::format("cannot write the trace: {}", error.message()));
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    sim::throw_fault({path_, ""}, fmt::format("cannot write the trace: {}", std::strerror(errno)));
-  }
-  std::string path_, partial_;
-  std::FILE* file_;
-};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "experiments/answers/calibrating.hpp"
+#include "experiments/answers/expert_questions.hpp"
 #include "experiments/answers/planning.hpp"
 #include "experiments/answers/reproducing.hpp"
 #include "experiments/base/run_folder.hpp"
@@ -189,6 +190,16 @@ std::vector<Answer> answers() {
           "calibrate", "Fits the constants of a part to measured tables.",
           [](const CalibrateParams& p, const Systems& systems, const Asking&) { return calibrate_part(p, systems); }),
       make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
+      make_answer<ExpertCacheParams>("expert_cache", "Hit rates of expert caches on a router trace.",
+                                     [](const ExpertCacheParams& p, const Systems& systems, const Asking&) {
+                                       return expert_cache_node(
+                                           ask_expert_caches(p, systems.registry<policies::ExpertCacheRegistry>()));
+                                     }),
+      make_answer<ExpertPlaceParams>("expert_place", "Imbalance of expert placements on a router trace.",
+                                     [](const ExpertPlaceParams& p, const Systems& systems, const Asking&) {
+                                       return expert_place_node(ask_expert_placements(
+                                           p, systems.registry<policies::ExpertPlacementRegistry>()));
+                                     }),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
       make_answer<TrainingImportParams>("import_deepspeed", "DeepSpeed's config as a training config.",
                                         import_training<import_deepspeed>),

@@ -10,9 +10,13 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(edge_attention_tables());
   all.push_back(edge_layernorm_tables());
   all.push_back(elementwise_tables());
+  all.push_back(eplb_oracle_tables());
   all.push_back(gemm_tables());
   all.push_back(grouped_tables());
   all.push_back(layer_tables());
+  all.push_back(moe_cache_oracle_tables());
+  all.push_back(moe_ep_imbalance_tables());
+  all.push_back(moe_router_profile_tables());
   all.push_back(moe_tables());
   all.push_back(npu_tables());
   all.push_back(pim_tables());

@@ -28,6 +28,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
 const std::map<std::string, std::set<std::string>> kFloors{
     {"base", {}},
     {"search", {"base"}},
+    {"experts", {"base"}},
     {"systems/aggregate", {"base"}},
     {"systems/dram", {"base"}},
     {"systems/function", {"base", "search"}},
@@ -50,7 +51,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"rl/learners", {"base", "rl/core"}},
     {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
     {"rl", {"base", "rl/core", "rl/learners", "rl/envs"}},
-    {"fidelity", {"base", "systems/serving", "systems/training"}},
+    {"fidelity", {"base", "experts", "systems/serving", "systems/training"}},
     {"all", {"*"}},  // the roof, which lists every system
     {"answers", {"*"}},
 };

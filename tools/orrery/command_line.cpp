@@ -23,7 +23,7 @@ const std::vector<Group>& groups() {
       {"Run and ask", {"run", "capacity", "slo", "plans"}},
       {"Study", {"sweep", "search", "best", "analyse", "export", "evolve", "reproduce", "fidelity"}},
       {"Look", {"list", "describe", "report", "serve", "trace", "graph"}},
-      {"Parts of a system", {"plan", "train"}},
+      {"Parts of a system", {"experts", "plan", "train"}},
       {"Extend", {"validate", "schema", "import", "calibrate", "completion", "doctor"}}};
   return all;
 }

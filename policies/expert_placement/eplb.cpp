@@ -1,0 +1,80 @@
+// EPLB (github.com/deepseek-ai/EPLB; DeepSeek-V3, arXiv 2412.19437, section 3.4): hierarchical where groups of experts
+// share out over the nodes, global elsewhere. Three steps: (1) groups to nodes, (2) inside each node replicas, one at a
+// time to the expert of the largest load a replica, (3) replicas to GPUs. Steps 1 and 3 are pack_evenly().
+#include "policies/expert_placement/eplb.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct EplbParams {
+  static constexpr auto fields() { return sim::FieldTable<EplbParams, 0>(); }
+};
+
+class Eplb final : public ExpertPlacement {
+ public:
+  std::vector<LayerPlacement> place(const ExpertPlacementView& view) const override {
+    std::vector<LayerPlacement> out;
+    for (const std::vector<double>& loads : view.loads)
+      out.push_back(even_slots(
+          eplb_slots(loads, {.slots = view.slots, .gpus = view.gpus, .nodes = view.nodes, .groups = view.groups}),
+          view.gpus));
+    return out;
+  }
+};
+
+/// Which of `loads` each of so many replicas is of: each once, in order, then one at a time.
+std::vector<std::size_t> replicate(const std::vector<double>& loads, std::size_t replicas, std::vector<double>& count) {
+  count.assign(loads.size(), 1);
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < loads.size(); ++i) of.push_back(i);
+  while (of.size() < replicas) {
+    std::size_t most = 0;
+    for (std::size_t i = 1; i < loads.size(); ++i)
+      if (loads[i] / count[i] > loads[most] / count[most]) most = i;
+    of.push_back(most);
+    ++count[most];
+  }
+  return of;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> eplb_slots(const std::vector<double>& loads, EplbMachine machine) {
+  if (machine.groups % machine.nodes != 0 || machine.slots % machine.nodes != 0) machine.groups = machine.nodes = 1;
+  const auto nodes = static_cast<std::size_t>(machine.nodes), groups = static_cast<std::size_t>(machine.groups);
+  const std::size_t group = loads.size() / groups;
+  std::vector<double> of_group(groups, 0);
+  for (std::size_t e = 0; e < loads.size(); ++e) of_group[e / group] += loads[e];
+  const Packed on_node = pack_evenly(of_group, machine.nodes);
+  // The experts of a node, its groups in the order of their arrival.
+  std::vector<std::vector<std::int64_t>> members(nodes, std::vector<std::int64_t>(loads.size() / nodes));
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    const std::size_t g = e / group;
+    const std::size_t at = static_cast<std::size_t>(on_node.place[g]) * group + e % group;
+    members[static_cast<std::size_t>(on_node.pack[g])][at] = static_cast<std::int64_t>(e);
+  }
+  const std::size_t slots = static_cast<std::size_t>(machine.slots) / nodes;
+  const std::int64_t gpus = machine.gpus / machine.nodes;
+  const std::size_t a_gpu = slots / static_cast<std::size_t>(gpus);
+  std::vector<std::int64_t> out;
+  for (const std::vector<std::int64_t>& node : members) {
+    std::vector<double> own, count, share;
+    for (const std::int64_t e : node) own.push_back(loads[static_cast<std::size_t>(e)]);
+    const std::vector<std::size_t> of = replicate(own, slots, count);
+    for (const std::size_t i : of) share.push_back(own[i] / count[i]);
+    const Packed on_gpu = pack_evenly(share, gpus);
+    const std::size_t begin = out.size();
+    out.resize(begin + slots);
+    for (std::size_t i = 0; i < slots; ++i)
+      out[begin + static_cast<std::size_t>(on_gpu.pack[i]) * a_gpu + static_cast<std::size_t>(on_gpu.place[i])] =
+          node[of[i]];
+  }
+  return out;
+}
+
+void add_eplb_expert_placement(ExpertPlacementRegistry& registry) {
+  registry.add<EplbParams>("eplb", "DeepSeek's EPLB: groups to nodes, replicas of busy experts, replicas to GPUs.",
+                           [](const EplbParams&) { return std::make_unique<Eplb>(); });
+}
+
+}  // namespace orrery::policies

@@ -1,0 +1,27 @@
+// Least recently used: who was asked for longest ago makes room. Of experts that were last asked for together, the
+// lowest number.
+#include "policies/experts/expert_cache.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct LruParams {
+  static constexpr auto fields() { return sim::FieldTable<LruParams, 0>(); }
+};
+
+class Lru final : public RankedExpertCache {
+ public:
+  using RankedExpertCache::RankedExpertCache;
+  void ask(const ExpertRequest& request) override {
+    for (const std::uint16_t e : request.experts) worth_[e] = static_cast<double>(request.first + 1);
+  }
+};
+
+}  // namespace
+
+void add_lru_expert_cache(ExpertCacheRegistry& registry) {
+  registry.add<LruParams>("lru", "Least recently used: who was asked for longest ago makes room.",
+                          [](const LruParams&, const ExpertCacheSetup& setup) { return std::make_unique<Lru>(setup); });
+}
+
+}  // namespace orrery::policies

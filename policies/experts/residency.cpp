@@ -1,0 +1,63 @@
+#include "policies/experts/residency.hpp"
+
+namespace orrery::policies {
+
+ExpertResidency::ExpertResidency(std::unique_ptr<ExpertCache> policy, const ExpertCacheSetup& setup)
+    : policy_(std::move(policy)),
+      slots_(static_cast<std::size_t>(setup.slots)),
+      place_(static_cast<std::size_t>(setup.experts), -1),
+      asked_(static_cast<std::size_t>(setup.experts), 0) {
+  held_.reserve(slots_);
+  for (const std::uint16_t e : policy_->initial()) put(e);
+}
+
+void ExpertResidency::put(std::uint16_t expert) {
+  place_[expert] = static_cast<std::int32_t>(held_.size());
+  held_.push_back(expert);
+}
+
+void ExpertResidency::remove(std::uint16_t expert) {
+  const auto at = static_cast<std::size_t>(place_[expert]);
+  held_[at] = held_.back();
+  place_[held_[at]] = static_cast<std::int32_t>(at);
+  held_.pop_back();
+  place_[expert] = -1;
+}
+
+bool ExpertResidency::make_room(std::uint16_t expert) {
+  if (held_.size() < slots_) return true;
+  loose_.clear();
+  if (!policy_->bypasses())
+    for (const std::uint16_t e : held_)
+      if (asked_[e] != request_) loose_.push_back(e);
+  if (loose_.empty()) {
+    loose_ = held_;
+    loose_.push_back(expert);
+  }
+  const std::uint16_t gone = policy_->evict(loose_);
+  if (gone == expert) return false;
+  remove(gone);
+  ++counts_.evictions;
+  return true;
+}
+
+std::int64_t ExpertResidency::use(const ExpertRequest& request) {
+  ++request_;
+  missing_.clear();
+  for (const std::uint16_t e : request.experts) {
+    if (asked_[e] == request_) continue;
+    asked_[e] = request_;
+    ++counts_.requests;
+    if (place_[e] < 0) missing_.push_back(e);
+  }
+  policy_->ask(request);
+  counts_.misses += static_cast<std::int64_t>(missing_.size());
+  for (const std::uint16_t e : missing_) {
+    if (!policy_->admits(e) || !make_room(e)) continue;
+    put(e);
+    policy_->loaded(e);
+  }
+  return static_cast<std::int64_t>(missing_.size());
+}
+
+}  // namespace orrery::policies
