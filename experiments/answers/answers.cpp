@@ -8,6 +8,7 @@
 #include "experiments/answers/expert_questions.hpp"
 #include "experiments/answers/planning.hpp"
 #include "experiments/answers/reproducing.hpp"
+#include "experiments/answers/router_questions.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
@@ -218,6 +219,14 @@ std::vector<Answer> answers() {
                                        return claims::sensitivity_json(claim_sensitivity(systems, p, asking));
                                      return claims::claims_json(reproduce_claims(systems, p, asking));
                                    }),
+      make_answer<RouterFitParams>("router_fit", "Fits a generator to a router trace.",
+                                   [](const RouterFitParams& p, const Systems& systems, const Asking&) {
+                                     return router_fit_node(fit_router_trace(p, systems));
+                                   }),
+      make_answer<RouterProfileParams>("router_profile", "What a router trace looks like, layer by layer.",
+                                       [](const RouterProfileParams& p, const Systems&, const Asking&) {
+                                         return router_profile_node(profile_router_trace(p.trace));
+                                       }),
   };
   return all;
 }

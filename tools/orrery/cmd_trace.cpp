@@ -1,9 +1,11 @@
-// `orrery trace inspect|convert|generate`: what a trace holds, in another format, or drawn from a generator.
+// `orrery trace inspect|convert|generate|fit`: what a trace holds, in another format, drawn from a generator, or a
+// generator for it. Traces of requests, and of the routers of experts.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
 
+#include "experiments/answers/router_questions.hpp"
 #include "tools/orrery/commands.hpp"
 #include "traces/generator.hpp"
 #include "traces/summary.hpp"
@@ -16,6 +18,11 @@ struct TraceOptions {
   std::string input, output, input_format, output_format;
   bool skip_faults = false, json = false, force = false;
   std::int64_t seed = 1;
+};
+
+struct FitOptions {
+  experiments::RouterFitParams params;
+  bool drawn = false, json = false;
 };
 
 std::unique_ptr<traces::TraceSource> open(const Systems& systems, const TraceOptions& options) {
@@ -33,6 +40,12 @@ std::unique_ptr<traces::TraceSource> open(const Systems& systems, const TraceOpt
 }
 
 int inspect(const Systems& systems, const TraceOptions& options) {
+  if (options.input_format.empty() && traces::is_router_trace(options.input)) {
+    const experiments::RouterTraceProfile profile = experiments::profile_router_trace(options.input);
+    fmt::print("{}", options.json ? experiments::router_profile_node(profile).dump(2) + "\n"
+                                  : experiments::router_profile_text(profile));
+    return 0;
+  }
   const auto source = open(systems, options);
   const traces::TraceSummary summary = traces::inspect(*source);
   if (options.json) {
@@ -56,9 +69,23 @@ int inspect(const Systems& systems, const TraceOptions& options) {
   return 0;
 }
 
-int write(traces::TraceSource& source, const TraceOptions& options) {
+/// Throws sim::ConfigError if the output is there and is not to be replaced.
+void check_output(const TraceOptions& options) {
   if (std::filesystem::exists(options.output) && !options.force)
     sim::throw_fault({options.output, ""}, "expected a file that does not exist yet", "give --force to replace it");
+}
+
+int write_router(const traces::RouterTrace& trace, const TraceOptions& options) {
+  check_output(options);
+  if (!options.output_format.empty())
+    sim::throw_fault({"--to", ""}, "a router trace is written by the name's ending: .csv, else binary");
+  traces::write_router_trace(trace, options.output);
+  fmt::print(stderr, "{}: {} tokens, {} layers\n", options.output, trace.tokens(), trace.layers.size());
+  return 0;
+}
+
+int write(traces::TraceSource& source, const TraceOptions& options) {
+  check_output(options);
   std::string format = options.output_format;
   if (format.empty()) {
     if (options.output.ends_with(".csv")) format = "orrery_csv";
@@ -74,6 +101,8 @@ int write(traces::TraceSource& source, const TraceOptions& options) {
 }
 
 int convert(const Systems& systems, const TraceOptions& options) {
+  if (options.input_format.empty() && traces::is_router_trace(options.input))
+    return write_router(traces::read_router_trace(options.input), options);
   const auto source = open(systems, options);
   return write(*source, options);
 }
@@ -81,10 +110,22 @@ int convert(const Systems& systems, const TraceOptions& options) {
 int generate(const Systems& systems, const TraceOptions& options) {
   sim::Faults faults;
   const sim::Node node = sim::read_config(options.input);
+  if (node.find("router") != nullptr)
+    return write_router(traces::generate_router_trace(experiments::read_router_generator(node),
+                                                      static_cast<std::uint64_t>(options.seed)),
+                        options);
   const traces::GeneratorParams generator = traces::parse_generator(node, *systems.registries(), faults);
   faults.throw_if_any();
   const auto source = traces::make_generated_trace(generator, static_cast<std::uint64_t>(options.seed));
   return write(*source, options);
+}
+
+int fit(const Systems& systems, const FitOptions& options) {
+  const experiments::RouterFitAnswer answer = experiments::fit_router_trace(options.params, systems);
+  fmt::print("{}",
+             options.json ? experiments::router_fit_node(answer).dump(2) + "\n" : experiments::router_fit_text(answer));
+  if (!options.params.out.empty()) fmt::print(stderr, "wrote {}\n", options.params.out);
+  return 0;
 }
 
 void add_input(CLI::App& command, TraceOptions& options) {
@@ -102,11 +143,12 @@ void add_output(CLI::App& command, TraceOptions& options) {
 }  // namespace
 
 void add_trace(CLI::App& app, Action& action) {
-  CLI::App* trace = app.add_subcommand("trace", "Inspect, convert or generate traces");
+  CLI::App* trace = app.add_subcommand("trace", "Inspect, convert, generate or fit traces");
   trace->require_subcommand(1);
   auto options = std::make_shared<TraceOptions>();
 
-  CLI::App* inspect_command = trace->add_subcommand("inspect", "Rates and lengths of a trace");
+  CLI::App* inspect_command =
+      trace->add_subcommand("inspect", "Rates and lengths of a trace; reuse and unions of a router trace");
   add_input(*inspect_command, *options);
   inspect_command->add_flag("--json", options->json, "As JSON");
   inspect_command->callback(
@@ -119,12 +161,33 @@ void add_trace(CLI::App& app, Action& action) {
       [options, &action] { action = [options](const Systems& systems) { return convert(systems, *options); }; });
 
   CLI::App* generate_command = trace->add_subcommand("generate", "Draw a trace from a generator's config");
-  generate_command->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits")
+  generate_command
+      ->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits; or router")
       ->required();
   add_output(*generate_command, *options);
   generate_command->add_option("--seed", options->seed, "Seed of the random streams")->check(CLI::NonNegativeNumber);
   generate_command->callback(
       [options, &action] { action = [options](const Systems& systems) { return generate(systems, *options); }; });
+
+  auto fitted = std::make_shared<FitOptions>();
+  CLI::App* fit_command = trace->add_subcommand("fit", "Fit a generator to a router trace");
+  fit_command->add_option("TRACE", fitted->params.trace, "Router trace; none with --srp");
+  fit_command->add_option("--layer", fitted->params.layer, "Layer of the trace (default: its first)");
+  fit_command->add_flag("--drawn", fitted->drawn, "Draw a popularity as skewed in place of the trace's own");
+  fit_command->add_option("--judge", fitted->params.judge, "Another trace that the generator is held against");
+  fit_command->add_option("--srp", fitted->params.srp, "Fit to a model's SRP of 16 tokens alone (0 to 1)")
+      ->check(CLI::Range(0.0, 1.0));
+  fit_command->add_option("--experts", fitted->params.experts, "Experts of a layer, with --srp (128)")
+      ->check(CLI::Range(std::int64_t{1}, traces::kMostExpertsOfLayer));
+  fit_command->add_option("--top-k", fitted->params.top_k, "Experts a token, with --srp (8)")
+      ->check(CLI::Range(std::int64_t{1}, traces::kMostExpertsOfLayer));
+  fit_command->add_option("--out", fitted->params.out, "Generator to write (JSON)");
+  fit_command->add_flag("--force", fitted->params.force, "Replace the file if it exists");
+  fit_command->add_flag("--json", fitted->json, "As JSON");
+  fit_command->callback([fitted, &action] {
+    if (fitted->drawn) fitted->params.popularity = traces::FittedPopularity::drawn;
+    action = [fitted](const Systems& systems) { return fit(systems, *fitted); };
+  });
 }
 
 }  // namespace orrery::tools
