@@ -21,6 +21,7 @@ class RandomStream;
   KIND(execution, register_execution_policies, Execution)                  /* how a graph is launched */           \
   KIND(expert_cache, register_expert_caches, ExpertCache, const ExpertCacheSetup&) /* which experts stay */        \
   KIND(expert_placement, register_expert_placements, ExpertPlacement)      /* which GPU holds which experts */     \
+  KIND(expert_schedule, register_expert_schedules, ExpertSchedule)         /* where missing experts are computed */ \
   KIND(kvcache, register_kv_caches, KvCache, const KvGeometry&)            /* how the KV cache is handed out */    \
   KIND(memory_planner, register_memory_planners, MemoryPlanner)            /* where buffers lie in memory */       \
   KIND(migration, register_migrations, Migration)                          /* which running requests move */       \

@@ -13,8 +13,14 @@ class Lru final : public RankedExpertCache {
  public:
   using RankedExpertCache::RankedExpertCache;
   void ask(const ExpertRequest& request) override {
-    for (const std::uint16_t e : request.experts) worth_[e] = static_cast<double>(request.first + 1);
+    now_ = static_cast<double>(request.first + 1);
+    for (const std::uint16_t e : request.experts) worth_[e] = now_;
   }
+  /// What is loaded ahead of its use counts as used.
+  void loaded(std::uint16_t expert) override { worth_[expert] = now_; }
+
+ private:
+  double now_ = 0;
 };
 
 }  // namespace

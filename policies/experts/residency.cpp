@@ -41,7 +41,7 @@ bool ExpertResidency::make_room(std::uint16_t expert) {
   return true;
 }
 
-std::int64_t ExpertResidency::use(const ExpertRequest& request) {
+void ExpertResidency::look_up(const ExpertRequest& request) {
   ++request_;
   missing_.clear();
   for (const std::uint16_t e : request.experts) {
@@ -50,13 +50,19 @@ std::int64_t ExpertResidency::use(const ExpertRequest& request) {
     ++counts_.requests;
     if (place_[e] < 0) missing_.push_back(e);
   }
-  policy_->ask(request);
   counts_.misses += static_cast<std::int64_t>(missing_.size());
-  for (const std::uint16_t e : missing_) {
-    if (!policy_->admits(e) || !make_room(e)) continue;
-    put(e);
-    policy_->loaded(e);
-  }
+  policy_->ask(request);
+}
+
+void ExpertResidency::load(std::uint16_t expert) {
+  if (!policy_->admits(expert) || !make_room(expert)) return;
+  put(expert);
+  policy_->loaded(expert);
+}
+
+std::int64_t ExpertResidency::use(const ExpertRequest& request) {
+  look_up(request);
+  for (const std::uint16_t e : missing_) load(e);
   return static_cast<std::int64_t>(missing_.size());
 }
 

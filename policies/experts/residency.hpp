@@ -24,6 +24,12 @@ class ExpertResidency {
  public:
   ExpertResidency(std::unique_ptr<ExpertCache> policy, const ExpertCacheSetup& setup);
 
+  /// Looks the experts up: missing() are those that are not there. Counts requests and misses.
+  void look_up(const ExpertRequest& request);
+  /// Gives an expert a slot, if the policy wants it to have one. It must not be there.
+  void load(std::uint16_t expert);
+  /// The experts of the last request are no longer in use: any of them may make room.
+  void release() { ++request_; }
   /// Looks the experts up and loads those that are missing; how many were.
   std::int64_t use(const ExpertRequest& request);
 

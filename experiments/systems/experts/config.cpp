@@ -1,0 +1,127 @@
+#include "experiments/systems/experts/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/base/platform_choice.hpp"
+
+namespace orrery::experiments::experts {
+namespace {
+
+using sim::Node;
+
+std::optional<hw::Device> read_device(const Node& choice, const std::string& part, const Node& changes, Config& config,
+                                      const sim::Origin& cost, sim::Faults& faults) {
+  const Node entry = read_part_entry(choice, part, config.inputs, faults);
+  if (!entry.is_object()) return std::nullopt;
+  const auto parsed = hw::parse_computing_part(entry, changes, faults);
+  if (!parsed) return std::nullopt;
+  return hw::make_device(parsed->name, parsed->part, config.sections.machine.cost, cost, faults);
+}
+
+void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
+  const MachineParams& params = config.sections.machine;
+  const sim::Origin cost = place_of(machine, "cost");
+  config.gpu = read_device(machine, params.part, params.override_, config, cost, faults);
+  if (config.gpu && config.gpu->kind() != "gpu")
+    faults.add(place_of(machine, "part"), fmt::format("expected a GPU, got a part of kind {}", config.gpu->kind()));
+  const Node host = section(machine, "host");
+  if (!params.host.part.empty()) {
+    config.host = read_device(host, params.host.part, params.host.override_, config, cost, faults);
+    if (config.host && config.host->kind() != "cpu")
+      faults.add(place_of(host, "part"), fmt::format("expected a CPU, got a part of kind {}", config.host->kind()));
+  }
+  const std::filesystem::path file = part_file(params.link, place_of(machine, "link"), faults);
+  if (file.empty()) return;
+  config.inputs.push_back(file);
+  try {
+    config.link = hw::read_part<hw::LinkPart>(file).part;
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults()) faults.add(place_of(machine, "link"), fault.message, fault.hint);
+  }
+}
+
+void read_model(const Node& model, Config& config, sim::Faults& faults) {
+  const ModelParams& params = config.sections.model;
+  const sim::Origin where = place_of(model, "config");
+  const std::filesystem::path file = model_file(params.config, where, faults);
+  if (file.empty()) return;
+  config.inputs.push_back(file);
+  config.model = models::load_model(file.string(), {}, where);
+  if (config.model.experts.count == 0) {
+    faults.add(where, fmt::format("expected a model with experts, {} has none", config.model.name));
+    return;
+  }
+  models::NumberFormats& formats = config.formats;
+  formats.dtype = params.dtype;
+  formats.attention = formats.ffn = params.weight_format.value_or(config.model.weights);
+  formats.experts = params.expert_format.value_or(params.weight_format.value_or(config.model.expert_weights));
+  config.host_formats = formats;
+  config.host_formats.experts = config.sections.machine.host.weights.value_or(formats.experts);
+  const models::Split split{.tp = config.sections.machine.devices};
+  if (const auto obstacle = models::split_obstacle(config.model, split)) faults.add(where, *obstacle);
+}
+
+void read_router(const Node& router, Config& config, sim::Faults& faults) {
+  RouterParams& params = config.sections.workload.router;
+  if (params.trace.has_value() == params.generator.has_value()) {
+    faults.add(router.origin(), "expected either a 'trace' or a 'generator'");
+    return;
+  }
+  const models::ExpertConfig& experts = config.model.experts;
+  if (params.generator) {
+    traces::RouterGenerator& generator = *params.generator;
+    const Node node = section(router, "generator");
+    if (node.find("experts") == nullptr) generator.experts = experts.count;
+    if (node.find("top_k") == nullptr) generator.top_k = experts.per_token;
+    if (node.find("layers") == nullptr) generator.layers = config.expert_layers();
+    traces::check_router_generator(node, generator, faults);
+    if (!faults.empty()) return;
+    config.trace = traces::generate_router_trace(generator, static_cast<std::uint64_t>(config.sections.run.seed));
+  } else {
+    config.inputs.emplace_back(*params.trace);
+    config.trace = traces::read_router_trace(*params.trace, {.else_experts = experts.count});
+  }
+  // The layers of a trace are those with experts, whatever their numbers.
+  const sim::Origin where = router.origin();
+  if (config.trace.experts != experts.count || config.trace.top_k != experts.per_token)
+    faults.add(where, fmt::format("a router trace of another model: expected {} of {} experts a token as {} has, got "
+                                  "{} of {}",
+                                  experts.per_token, experts.count, config.model.name, config.trace.top_k,
+                                  config.trace.experts));
+}
+
+}  // namespace
+
+std::int64_t Config::expert_layers() const {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) count += model.has_experts(layer) ? 1 : 0;
+  return count;
+}
+
+Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
+  Config config;
+  config.file = root.origin().file;
+  config.sections = read_sections<Sections>(root, registries, faults);
+  if (!faults.empty()) return config;
+  read_machine(section(root, "machine"), config, faults);
+  read_model(section(root, "model"), config, faults);
+  if (!faults.empty()) return config;
+  const Node workload = section(root, "workload");
+  read_router(section(workload, "router"), config, faults);
+  if (!faults.empty()) return config;
+  if (config.active() > config.trace.top_k)
+    faults.add(
+        place_of(section(root, "model"), "active"),
+        fmt::format("more activated experts than the router chose: {} of {}", config.active(), config.trace.top_k));
+  const WorkloadParams& w = config.sections.workload;
+  const std::int64_t steps = config.trace.tokens() / w.batch / w.chunk;
+  if (steps < w.skip + 1)
+    faults.add(workload.origin(),
+               fmt::format("expected {} tokens of router choices at least for {} steps of {} texts, got {}",
+                           (w.skip + 1) * w.batch * w.chunk, w.skip + 1, w.batch, config.trace.tokens()));
+  return config;
+}
+
+}  // namespace orrery::experiments::experts

@@ -1,0 +1,207 @@
+// Configs of the experts system.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "hw/cost/cost_model.hpp"
+#include "hw/parts/link_part.hpp"
+#include "models/transformer/transformer.hpp"
+#include "policies/expert_schedule/expert_schedule.hpp"
+#include "policies/experts/expert_cache.hpp"
+#include "traces/router/generator.hpp"
+
+namespace orrery::experiments::experts {
+
+struct HostParams {
+  std::string part;
+  sim::Node override_;
+  std::int64_t sockets = 1;
+  double efficiency = 1, layer_gap_s = 0;
+  std::optional<hw::WeightFormat> weights;
+  static constexpr auto fields() {
+    using H = HostParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        names_part(sim::field("part", &H::part, Unit::reference, sim::any_value(),
+                              "A CPU that computes experts; empty: it only keeps them.")),
+        sim::annotated(
+            sim::field("override", &H::override_, "Fields that replace the part's."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
+        sim::field("sockets", &H::sockets, Unit::count, sim::between(1, 64),
+                   "CPUs, among which each expert is divided: each reads what lies in its own memory."),
+        sim::field("efficiency", &H::efficiency, Unit::ratio, sim::between(0.01, 1),
+                   "Of the engine's expert kernels against the part's cost model."),
+        sim::field("layer_gap", &H::layer_gap_s, Unit::seconds, sim::between(0, 1),
+                   "A layer that uses the host takes so much more: activations there and back, threads that meet."),
+        sim::field("weights", &H::weights, "Format of the host's experts; null: that of the GPU's.")};
+  }
+};
+
+struct MachineParams {
+  std::string part;
+  sim::Node override_;
+  std::int64_t devices = 1;
+  HostParams host;
+  std::string link = "pcie4-x16";
+  double memory_margin = 0.1, step_gap_s = 0;
+  hw::CostModelRegistry::Choice cost;
+  static constexpr auto fields() {
+    using M = MachineParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        names_part(sim::required(
+            sim::field("part", &M::part, Unit::reference, sim::any_value(), "The GPU, a part of the catalog."))),
+        sim::annotated(
+            sim::field("override", &M::override_, "Fields that replace the part's."),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
+        sim::field("devices", &M::devices, Unit::count, sim::between(1, 1024),
+                   "GPUs that share every layer (tensor parallelism); each has a link of its own."),
+        sim::field("host", &M::host, "CPUs and their memory, where experts lie that the GPUs have no room for."),
+        sim::field("link", &M::link, Unit::reference, sim::any_value(), "Link of the catalog from host to GPU."),
+        sim::field("memory_margin", &M::memory_margin, Unit::ratio, sim::between(0, 0.99),
+                   "Share of the GPU's memory that is kept from weights and keys."),
+        sim::field("step_gap", &M::step_gap_s, Unit::seconds, sim::between(0, 10),
+                   "A step takes so much more: the engine's host between two steps."),
+        sim::choice("cost", &M::cost, "by_kind", "Cost model of GPU and host.")};
+  }
+};
+
+struct ModelParams {
+  std::string config;
+  hw::DType dtype = hw::DType::bf16;
+  std::optional<hw::WeightFormat> weight_format, expert_format;
+  std::optional<std::int64_t> active;
+  static constexpr auto fields() {
+    using M = ModelParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        names_model(sim::required(sim::field("config", &M::config, Unit::reference, sim::any_value(),
+                                             "A model with experts: a config.json, or \"catalog:NAME\"."))),
+        sim::field("dtype", &M::dtype, "Of activations, and of weights without a format."),
+        sim::field("weight_format", &M::weight_format, "Of projections and feed-forward; null: as published."),
+        sim::field("expert_format", &M::expert_format, "Of experts; null: as weight_format, else as published."),
+        sim::field("active", &M::active, Unit::count, sim::between(1, 1 << 14),
+                   "Experts that a token uses of those its router chose, the best first; null: all.")};
+  }
+};
+
+struct RouterParams {
+  std::optional<std::string> trace;
+  std::optional<traces::RouterGenerator> generator;
+  static constexpr auto fields() {
+    using R = RouterParams;
+    return sim::FieldTable{
+        sim::field("trace", &R::trace, sim::Unit::path, sim::any_value(),
+                   "Router trace. Its layers stand for the model's, the first again after the last."),
+        sim::field("generator", &R::generator,
+                   "Drawn in place of a trace; experts, top_k and layers are the model's where they are not given.")};
+  }
+};
+
+struct WorkloadParams {
+  RouterParams router;
+  std::int64_t batch = 1, chunk = 1, context = 1024, skip = 0;
+  std::optional<std::int64_t> steps;
+  static constexpr auto fields() {
+    using W = WorkloadParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("router", &W::router, "Who chooses which experts: a trace or a generator.")),
+        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Texts that go side by side."),
+        sim::field("chunk", &W::chunk, Unit::tokens, sim::between(1, 1 << 20),
+                   "Tokens of a text in a step: 1 decodes, more are chunks of a prompt."),
+        sim::field("context", &W::context, Unit::tokens, sim::between(1, 1 << 24),
+                   "Tokens that a text has before, in every step."),
+        sim::field("skip", &W::skip, Unit::count, sim::at_least(0), "First steps, which fill the caches, not counted."),
+        sim::field("steps", &W::steps, Unit::count, sim::at_least(1), "Steps at most; null: all that the trace has.")};
+  }
+};
+
+/// How many experts of each layer the GPUs hold: in all layers alike, or whole layers first.
+enum class SlotSpread : std::uint8_t { even, front };
+constexpr auto enum_names(SlotSpread) {
+  using enum SlotSpread;
+  return sim::names<SlotSpread>({{"even", even}, {"front", front}});
+}
+
+struct PrefetchParams {
+  double accuracy = 0;
+  std::int64_t seed = 1;
+  static constexpr auto fields() {
+    using P = PrefetchParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
+                   "Chance that an expert of the next layer is foretold; a wrong one is in its place. 0: no prefetch."),
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of what is foretold.")};
+  }
+};
+
+struct PolicyParams {
+  policies::ExpertCacheRegistry::Choice cache;
+  policies::ExpertScheduleRegistry::Choice schedule;
+  std::optional<double> share;
+  SlotSpread spread = SlotSpread::even;
+  PrefetchParams prefetch;
+  static constexpr auto fields() {
+    using P = PolicyParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::choice("cache", &P::cache, "lru", "Which experts stay in the GPU's memory."),
+        sim::choice("schedule", &P::schedule, "host", "Where experts are computed that are not there."),
+        sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
+                   "Of the experts, that the GPUs have slots for; null: as many as fit."),
+        sim::field("spread", &P::spread, "Whether all layers have as many slots, or the first layers all of theirs."),
+        sim::field("prefetch", &P::prefetch,
+                   "Experts of the next layer that are copied ahead while the link is idle.")};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1;
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Seed of a drawn router trace.")};
+  }
+};
+
+struct Sections {
+  MachineParams machine;
+  ModelParams model;
+  WorkloadParams workload;
+  PolicyParams policies;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "GPU, host and link.")),
+                           sim::required(sim::section("model", &S::model, "A model with experts.")),
+                           sim::required(sim::section("workload", &S::workload, "Router choices, batch, context.")),
+                           sim::section("policies", &S::policies, "Cache, schedule, prefetch."),
+                           sim::section("run", &S::run, "The run.")};
+  }
+};
+
+/// A validated config.
+struct Config {
+  std::string file;
+  Sections sections;
+  std::optional<hw::Device> gpu, host;
+  hw::LinkPart link;
+  models::ModelConfig model;
+  models::NumberFormats formats, host_formats;
+  traces::RouterTrace trace;
+  std::vector<std::filesystem::path> inputs;
+  /// Layers with experts.
+  std::int64_t expert_layers() const;
+  /// Experts that a token uses.
+  std::int64_t active() const { return sections.model.active.value_or(trace.top_k); }
+};
+
+Config read_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+}  // namespace orrery::experiments::experts

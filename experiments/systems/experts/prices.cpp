@@ -1,0 +1,105 @@
+#include "experiments/systems/experts/prices.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "hw/base/kernel_builders.hpp"
+
+namespace orrery::experiments::experts {
+namespace {
+
+std::int64_t to_ps(double seconds) {
+  return std::llround(std::ceil(seconds * 1e12));
+}
+
+/// The expert products of a rank; `parts` that divide each expert once more (sockets).
+ExpertProducts products_of(const models::Transformer& t, std::int64_t parts) {
+  ExpertProducts out;
+  for (const models::LayerKind& kind : t.kinds) {
+    if (!kind.experts) continue;
+    for (const models::Op& op : kind.ops)
+      if (const auto* shape = std::get_if<models::ExpertShape>(&op.shape)) {
+        models::ExpertShape piece = *shape;
+        // The intermediate size is what is divided: columns of the first product, rows of the second.
+        (op.op == hw::OpClass::expert_down ? piece.k : piece.n) /= parts;
+        out.products.push_back(piece);
+      }
+    break;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
+  std::int64_t sum = 0;
+  for (const models::ExpertShape& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
+  return sum;
+}
+
+Prices::Prices(const Config& config) : config_(config), dtype_(config.formats.dtype) {
+  const Sections& s = config.sections;
+  const models::Transformer t = models::build_transformer(config.model, config.formats, {.tp = s.machine.devices});
+  gpu_ = products_of(t, 1);
+  const std::int64_t layers = config.model.layers, expert_layers = config.expert_layers();
+  dense_bytes_ = models::weight_bytes(t) - expert_layers * config.model.experts.count * expert_bytes();
+  const WorkloadParams& w = s.workload;
+  kv_bytes_ =
+      w.batch * (w.context + w.chunk) * models::kv_bytes_per_token(t) + w.batch * models::state_bytes_per_sequence(t);
+  copy_ps_ = to_ps(hw::transfer_time(config.link, expert_bytes()));
+
+  DeviceIterationModel step(t, *config.gpu);
+  BatchShape shape;
+  shape.sequences = shape.logit_rows = w.batch;
+  Segment segment{.first = 0, .last = static_cast<std::int32_t>(layers), .tokens = w.batch * w.chunk};
+  for (std::int64_t text = 0; text < w.batch; ++text) {
+    if (w.chunk == 1)
+      segment.decode.add(w.context + 1);
+    else
+      segment.prefill.add(w.chunk, w.context);
+  }
+  shape.segments.push_back(segment);
+  IterationCost cost;
+  step.cost(shape, cost);
+  const auto of = [&](hw::OpClass op) { return cost.class_ps[static_cast<std::size_t>(op)]; };
+  dense_ps_ = cost.time_ps - of(hw::OpClass::expert_up) - of(hw::OpClass::expert_down);
+
+  const models::Transformer whole = models::build_transformer(config.model, config.host_formats, {});
+  host_ = products_of(whole, s.machine.host.sockets);
+  host_bytes_ = products_of(whole, 1).bytes(dtype_);
+}
+
+std::int64_t Prices::time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
+                             std::span<const std::int64_t> rows) {
+  std::int64_t sum = 0;
+  for (const models::ExpertShape& p : expert.products) {
+    hw::GroupedGemm grouped = hw::grouped_gemm(rows, p.n, p.k);
+    grouped.weights = p.weights;
+    sum += to_ps(device.cost({.op = hw::OpClass::expert_up, .dtype = dtype, .shape = grouped}).time_s);
+  }
+  return sum;
+}
+
+std::int64_t Prices::gpu_ps(std::span<const std::int64_t> rows) const {
+  if (rows.empty()) return 0;
+  std::vector<std::int64_t> key(rows.begin(), rows.end());
+  std::ranges::sort(key);
+  const auto [at, fresh] = gpu_times_.try_emplace(std::move(key));
+  if (fresh) at->second = time_ps(*config_.gpu, dtype_, gpu_, at->first);
+  return at->second;
+}
+
+std::int64_t Prices::host_ps(std::span<const std::int64_t> rows) const {
+  if (rows.empty() || !config_.host) return 0;
+  std::vector<std::int64_t> key(rows.begin(), rows.end());
+  std::ranges::sort(key);
+  const auto [at, fresh] = host_times_.try_emplace(std::move(key));
+  if (fresh)
+    at->second =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(time_ps(*config_.host, dtype_, host_, at->first)) /
+                                            config_.sections.machine.host.efficiency));
+  return at->second;
+}
+
+}  // namespace orrery::experiments::experts

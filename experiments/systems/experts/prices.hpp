@@ -1,0 +1,50 @@
+// What a step's pieces take: everything but the experts as the serving system prices it, experts as grouped products on
+// GPU or host, copies by the link.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "experiments/systems/experts/config.hpp"
+
+namespace orrery::experiments::experts {
+
+/// The products of an expert's weights, of one rank.
+struct ExpertProducts {
+  std::vector<models::ExpertShape> products;
+  std::int64_t bytes(hw::DType dtype) const;
+};
+
+class Prices final : public policies::ExpertPrices {
+ public:
+  explicit Prices(const Config& config);
+
+  std::int64_t gpu_ps(std::int64_t tokens) const override { return gpu_ps(std::span(&tokens, 1)); }
+  std::int64_t host_ps(std::int64_t tokens) const override { return host_ps(std::span(&tokens, 1)); }
+  std::int64_t copy_ps() const override { return copy_ps_; }
+  /// Experts in one launch a product; `rows` has the tokens of each. None: no time.
+  std::int64_t gpu_ps(std::span<const std::int64_t> rows) const;
+  std::int64_t host_ps(std::span<const std::int64_t> rows) const;
+
+  /// A step without its experts' products, of all layers and both edges.
+  std::int64_t dense_ps() const { return dense_ps_; }
+  std::int64_t expert_bytes() const { return gpu_.bytes(dtype_); }  ///< on a GPU
+  std::int64_t dense_bytes() const { return dense_bytes_; }         ///< of weights on a GPU, without experts
+  std::int64_t host_expert_bytes() const { return host_bytes_; }    ///< all sockets
+  std::int64_t kv_bytes() const { return kv_bytes_; }               ///< on a GPU, of all texts
+
+ private:
+  using Times = std::map<std::vector<std::int64_t>, std::int64_t>;
+  static std::int64_t time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
+                              std::span<const std::int64_t> rows);
+
+  const Config& config_;
+  hw::DType dtype_;
+  ExpertProducts gpu_, host_;  ///< of a rank; of a socket
+  std::int64_t dense_ps_ = 0, copy_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0, kv_bytes_ = 0;
+  mutable Times gpu_times_, host_times_;  ///< by sorted rows
+};
+
+}  // namespace orrery::experiments::experts

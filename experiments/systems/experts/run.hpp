@@ -1,0 +1,37 @@
+// A router trace played step by step and layer by layer over GPU, host and link.
+//
+//   a layer:  [ dense part on the GPU ] router chooses at t
+//             GPU    experts that are there, in one launch; then each that arrives, in the order of its arrival
+//             host   its experts in one call, from t on; `layer_gap` more if it has any
+//             link   fetched experts one after the other, from t on; then those foretold of the next layer, as long as
+//                    a copy begins before the layer ends
+//   the layer ends when GPU and host are done
+// Dense time is the same in each layer. A copy into memory is whole before its product begins; both directions of the
+// link and the host's memory under copies are free (docs/expert-offload.md has what is left out).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/systems/experts/config.hpp"
+#include "experiments/systems/experts/prices.hpp"
+#include "policies/experts/residency.hpp"
+
+namespace orrery::experiments::experts {
+
+/// Times in ps, sums over all steps that count.
+struct RunTotals {
+  std::int64_t steps = 0, time_ps = 0, dense_ps = 0, gpu_experts_ps = 0, host_ps = 0, link_ps = 0;
+  std::int64_t waited_ps = 0;                         ///< of the GPU, for copies or the host
+  std::int64_t on_gpu = 0, fetched = 0, on_host = 0;  ///< experts, by where they were computed
+  std::int64_t prefetched = 0, prefetched_used = 0;
+  policies::ExpertCounts counts;
+  std::vector<double> layer_hit_rate;
+};
+
+/// Experts of each layer with a slot on the GPUs, for a share of all.
+std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts, double share, SlotSpread spread);
+
+RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots);
+
+}  // namespace orrery::experiments::experts

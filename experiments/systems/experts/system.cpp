@@ -1,0 +1,143 @@
+#include "experiments/systems/experts/system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/base/config_experiment.hpp"
+#include "experiments/base/figures.hpp"
+#include "experiments/systems/experts/run.hpp"
+
+namespace orrery::experiments {
+namespace experts {
+namespace {
+
+using sim::Node;
+
+/// Bytes on a GPU and on the host, and the share of experts with a slot.
+struct Memory {
+  double share = 0;
+  std::int64_t dense = 0, experts = 0, kv = 0, gpu = 0, host_experts = 0;
+  std::string lacks;  ///< why it does not fit; empty: it does
+};
+
+class ExpertsExperiment final : public ConfigExperiment {
+ public:
+  ExpertsExperiment(const Node& root, const Systems& systems, sim::Faults& faults)
+      : config_(read_config(root, *systems.registries(), faults)) {
+    if (!faults.empty()) return;
+    inputs_ = config_.inputs;
+    seed_ = config_.sections.run.seed;
+    resolved_ = resolved_config("experts", config_.sections);
+  }
+
+  std::vector<std::pair<std::string, std::string>> restated() const override {
+    const Sections& s = config_.sections;
+    return {{"model", config_.model.name},
+            {"machine", fmt::format("{} {}, host {}", s.machine.devices, config_.gpu->name,
+                                    config_.host ? fmt::format("{} {}", s.machine.host.sockets, config_.host->name)
+                                                 : std::string("that only keeps experts"))},
+            {"step", s.workload.chunk == 1 ? fmt::format("{} decodes", s.workload.batch)
+                                           : fmt::format("{} chunks of {} tokens", s.workload.batch, s.workload.chunk)},
+            {"cache, schedule", fmt::format("{}, {}", s.policies.cache.name, s.policies.schedule.name)}};
+  }
+
+  Outcome run(const RunSink&) const override {
+    const Prices prices(config_);
+    const Memory memory = fit(prices);
+    Outcome outcome;
+    Node& node = outcome.summary = Node::object();
+    node.set("status", Node::string(memory.lacks.empty() ? "ok" : "infeasible"));
+    if (!memory.lacks.empty()) node.set("reason", Node::string(memory.lacks));
+    if (memory.lacks.empty()) {
+      const auto slots =
+          layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
+      write_times(play(config_, prices, slots), node);
+    }
+    Node& bytes = node.set("memory_bytes", Node::object());
+    bytes.set("gpu", Node::integer(memory.gpu));
+    bytes.set("dense", Node::integer(memory.dense));
+    bytes.set("experts", Node::integer(memory.experts));
+    bytes.set("kv", Node::integer(memory.kv));
+    bytes.set("host_experts", Node::integer(memory.host_experts));
+    node.set("share", Node::real(memory.share));
+    return outcome;
+  }
+
+ private:
+  Memory fit(const Prices& prices) const {
+    const Sections& s = config_.sections;
+    const std::int64_t all = config_.expert_layers() * config_.trace.experts;
+    const double room = (1 - s.machine.memory_margin) * static_cast<double>(config_.gpu->memory_bytes);
+    Memory out{.dense = prices.dense_bytes(), .kv = prices.kv_bytes()};
+    const double left = room - static_cast<double>(out.dense + out.kv);
+    const double fits = std::floor(std::max(0.0, left) / static_cast<double>(prices.expert_bytes()));
+    const double slots = s.policies.share ? std::round(*s.policies.share * static_cast<double>(all))
+                                          : std::min(fits, static_cast<double>(all));
+    out.share = slots / static_cast<double>(all);
+    out.experts = static_cast<std::int64_t>(slots) * prices.expert_bytes();
+    out.gpu = out.dense + out.kv + out.experts;
+    out.host_experts = slots < static_cast<double>(all) ? all * prices.host_expert_bytes() : 0;
+    const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
+    if (left < 0)
+      out.lacks = fmt::format("weights without experts and keys need {}, the GPU has {} beside its margin",
+                              bytes(static_cast<double>(out.dense + out.kv)), bytes(room));
+    else if (slots > fits)
+      out.lacks = fmt::format("a share of {:.3g} of the experts needs {}, the GPU has {} left of {}", out.share,
+                              bytes(static_cast<double>(out.experts)), bytes(left), bytes(room));
+    else if (config_.host) {
+      const double has = static_cast<double>(s.machine.host.sockets) * static_cast<double>(config_.host->memory_bytes);
+      if (static_cast<double>(out.host_experts) > has)
+        out.lacks = fmt::format("the experts need {}, the host has {}", bytes(static_cast<double>(out.host_experts)),
+                                bytes(has));
+    }
+    return out;
+  }
+
+  void write_times(const RunTotals& totals, Node& node) const {
+    const WorkloadParams& w = config_.sections.workload;
+    const auto steps = static_cast<double>(totals.steps);
+    const auto a_step = [&](std::int64_t ps) { return Node::real(static_cast<double>(ps) * 1e-12 / steps); };
+    const auto tokens = static_cast<double>(w.batch * w.chunk);
+    node.set("simulated_s", Node::real(static_cast<double>(totals.time_ps) * 1e-12));
+    node.set("steps", Node::integer(totals.steps));
+    Node& throughput = node.set("throughput", Node::object());
+    throughput.set("tokens_per_s", ratio(tokens * steps, static_cast<double>(totals.time_ps) * 1e-12));
+    Node& step = node.set("step_s", Node::object());
+    step.set("total", a_step(totals.time_ps));
+    step.set("dense", a_step(totals.dense_ps));
+    step.set("gpu_experts", a_step(totals.gpu_experts_ps));
+    step.set("waited", a_step(totals.waited_ps));
+    step.set("host_busy", a_step(totals.host_ps));
+    step.set("link_busy", a_step(totals.link_ps));
+    Node& cache = node.set("cache", Node::object());
+    cache.set("requests", Node::integer(totals.counts.requests));
+    cache.set("misses", Node::integer(totals.counts.misses));
+    cache.set("hit_rate", Node::real(totals.counts.hit_rate()));
+    const auto [worst, best] = std::ranges::minmax(totals.layer_hit_rate);
+    cache.set("worst_layer", Node::real(worst));
+    cache.set("best_layer", Node::real(best));
+    Node& experts = node.set("experts_a_step", Node::object());
+    experts.set("gpu", ratio(static_cast<double>(totals.on_gpu), steps));
+    experts.set("fetched", ratio(static_cast<double>(totals.fetched), steps));
+    experts.set("host", ratio(static_cast<double>(totals.on_host), steps));
+    Node& ahead = node.set("prefetched", Node::object());
+    ahead.set("copies", Node::integer(totals.prefetched));
+    ahead.set("used", Node::integer(totals.prefetched_used));
+  }
+
+  Config config_;
+};
+
+}  // namespace
+}  // namespace experts
+
+System experts_system() {
+  return {.name = "experts",
+          .doc = "Mixture-of-experts inference with experts in several memories: caches, hosts that compute, prefetch.",
+          .fields = describe_sections<experts::Sections>,
+          .read = read_as<experts::ExpertsExperiment>};
+}
+
+}  // namespace orrery::experiments
