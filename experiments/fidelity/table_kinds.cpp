@@ -11,8 +11,10 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(edge_layernorm_tables());
   all.push_back(elementwise_tables());
   all.push_back(eplb_oracle_tables());
+  all.push_back(expert_placement_tables());
   all.push_back(gemm_tables());
   all.push_back(grouped_tables());
+  all.push_back(ktransformers_tables());
   all.push_back(layer_tables());
   all.push_back(moe_cache_oracle_tables());
   all.push_back(moe_ep_imbalance_tables());
