@@ -11,6 +11,8 @@ namespace {
 
 using sim::Node;
 
+constexpr std::string_view kCatalog = "catalog:";
+
 std::optional<hw::Device> read_device(const Node& choice, const std::string& part, const Node& changes, Config& config,
                                       const sim::Origin& cost, sim::Faults& faults) {
   const Node entry = read_part_entry(choice, part, config.inputs, faults);
@@ -49,6 +51,7 @@ void read_model(const Node& model, Config& config, sim::Faults& faults) {
   if (file.empty()) return;
   config.inputs.push_back(file);
   config.model = models::load_model(file.string(), {}, where);
+  config.model.name = params.config.starts_with(kCatalog) ? params.config.substr(kCatalog.size()) : params.config;
   if (config.model.experts.count == 0) {
     faults.add(where, fmt::format("expected a model with experts, {} has none", config.model.name));
     return;

@@ -90,6 +90,11 @@ std::int64_t Prices::gpu_ps(std::span<const std::int64_t> rows) const {
   return at->second;
 }
 
+std::int64_t Prices::host_ps(std::int64_t tokens) const {
+  const std::vector<std::int64_t> rows(8, tokens);
+  return host_ps(rows) / static_cast<std::int64_t>(rows.size());
+}
+
 std::int64_t Prices::host_ps(std::span<const std::int64_t> rows) const {
   if (rows.empty() || !config_.host) return 0;
   std::vector<std::int64_t> key(rows.begin(), rows.end());

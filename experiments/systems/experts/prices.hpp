@@ -22,7 +22,8 @@ class Prices final : public policies::ExpertPrices {
   explicit Prices(const Config& config);
 
   std::int64_t gpu_ps(std::int64_t tokens) const override { return gpu_ps(std::span(&tokens, 1)); }
-  std::int64_t host_ps(std::int64_t tokens) const override { return host_ps(std::span(&tokens, 1)); }
+  /// One of several: the host's cores share all of its experts, and one alone would leave most of them idle.
+  std::int64_t host_ps(std::int64_t tokens) const override;
   std::int64_t copy_ps() const override { return copy_ps_; }
   /// Experts in one launch a product; `rows` has the tokens of each. None: no time.
   std::int64_t gpu_ps(std::span<const std::int64_t> rows) const;

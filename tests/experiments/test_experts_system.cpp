@@ -1,0 +1,339 @@
+// The experts system and `orrery experts`: closed forms of a step, what must vanish, the command's faults, the rows of
+// measured tables.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "experiments/answers/expert_questions.hpp"
+#include "experiments/answers/router_questions.hpp"
+#include "experiments/base/experiment.hpp"
+#include "experiments/systems/experts/run.hpp"
+#include "tests/experiments/support.hpp"
+#include "tests/measured.hpp"
+#include "tests/systems.hpp"
+
+namespace test_experts_system {
+
+using namespace orrery;
+using namespace orrery::experiments;
+using namespace orrery::experiments::test;
+using Catch::Contains;
+
+namespace {
+
+/// Qwen3-30B-A3B in 4 bits on an RTX 4090 with a host.
+const char* const kConfig = R"({"system": "experts",
+  "machine": {"part": "rtx-4090", "host": {"part": "xeon-6454s", "sockets": 2}, "link": "pcie4-x16"},
+  "model": {"config": "catalog:qwen3-30b-a3b", "weight_format": "int4"},
+  "workload": {"router": {"generator": {"tokens": 64, "layers": 4, "scores": "informed"}}},
+  "policies": {"share": 0.25}})";
+
+sim::Node config(const std::vector<std::string>& assignments = {}) {
+  sim::Node root = sim::parse_json(kConfig, "c.json");
+  for (const std::string& assignment : assignments) sim::assign(root, assignment);
+  return root;
+}
+
+sim::Node run(const std::vector<std::string>& assignments = {}) {
+  return read_experiment(test_systems(), config(assignments))->run({}).summary;
+}
+
+double number(const sim::Node& node, std::string_view path) {
+  const sim::Node* value = node.at(path);
+  REQUIRE(value != nullptr);
+  return value->as_number();
+}
+
+std::string text(const sim::Node& node, std::string_view name) {
+  const sim::Node* value = node.find(name);
+  REQUIRE(value != nullptr);
+  return value->as_string();
+}
+
+std::string fault(const std::vector<std::string>& assignments) {
+  try {
+    (void)read_experiment(test_systems(), config(assignments));
+  } catch (const sim::ConfigError& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+experts::Config parsed(const std::vector<std::string>& assignments = {}) {
+  sim::Faults faults;
+  experts::Config out = experts::read_config(config(assignments), *test_systems().registries(), faults);
+  faults.throw_if_any();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("experts: a step is dense parts, and of each layer the longer of GPU and host", "[theory]") {
+  // No expert on the GPU and a batch of one: every layer waits for 8 experts of the host.
+  const experts::Config c = parsed({"policies.share=0"});
+  const experts::Prices prices(c);
+  const std::vector<std::int64_t> rows(8, 1);
+  const double step_ps = static_cast<double>(prices.dense_ps() + 48 * prices.host_ps(rows));
+  CHECK(number(run({"policies.share=0"}), "step_s.total") == Approx(step_ps * 1e-12));
+  // Gaps are added, one a layer that uses the host, one a step.
+  CHECK(number(run({"policies.share=0", "machine.host.layer_gap=10 us", "machine.step_gap=1 ms"}), "step_s.total") ==
+        Approx(step_ps * 1e-12 + 48 * 10e-6 + 1e-3));
+  // Half as efficient: twice the host's time.
+  const sim::Node slow = run({"policies.share=0", "machine.host.efficiency=0.5"});
+  CHECK(number(slow, "step_s.host_busy") == Approx(2 * 48e-12 * static_cast<double>(prices.host_ps(rows))));
+  // All on the GPU: one launch of 8 experts a product.
+  const double all_ps = static_cast<double>(prices.dense_ps() + 48 * prices.gpu_ps(rows));
+  const sim::Node all = run({"policies.share=1", "policies.cache.policy=static"});
+  CHECK(number(all, "step_s.total") == Approx(all_ps * 1e-12));
+  CHECK(number(all, "step_s.waited") == 0);
+  CHECK(number(all, "cache.hit_rate") == 1);
+}
+
+TEST_CASE("experts: copies one after the other, the GPU behind them", "[theory]") {
+  const std::vector<std::string> none{"policies.share=0", "policies.schedule.policy=fetch"};
+  const experts::Config c = parsed(none);
+  const experts::Prices prices(c);
+  // Eight copies, then the last expert's product: products of the others hide behind copies, which take longer.
+  REQUIRE(prices.copy_ps() > prices.gpu_ps(std::int64_t{1}));
+  const std::int64_t layer = 8 * prices.copy_ps() + prices.gpu_ps(std::int64_t{1});
+  const sim::Node got = run(none);
+  CHECK(number(got, "step_s.total") == Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * layer)));
+  CHECK(number(got, "step_s.link_busy") == Approx(1e-12 * 48 * 8 * static_cast<double>(prices.copy_ps())));
+  CHECK(number(got, "experts_a_step.fetched") == 48 * 8);
+}
+
+TEST_CASE("experts: hits are the cache's own, as `orrery experts cache` has them", "[unit]") {
+  for (const char* cache : {"lru", "lfu", "mrs", "belady"}) {
+    const std::vector<std::string> as{"policies.schedule.policy=fetch", std::string("policies.cache.policy=") + cache,
+                                      "workload.router.generator.layers=48"};
+    const experts::Config c = parsed(as);
+    const auto counts = play_trace(c.trace, c.sections.policies.cache, {.slots = 32, .look_up = LookUp::token});
+    const sim::Node got = run(as);
+    CHECK(number(got, "cache.misses") == static_cast<double>(counts.misses));
+    CHECK(number(got, "cache.requests") == static_cast<double>(counts.requests));
+  }
+}
+
+TEST_CASE("experts: what is kept from the GPU is what hosts compute; nothing of it enters a cache", "[unit]") {
+  const sim::Node got = run({"policies.schedule.policy=host"});
+  CHECK(number(got, "cache.hit_rate") == 0);  // lru, empty at first, and the host computes what misses
+  CHECK(number(got, "experts_a_step.host") == 48 * 8);
+}
+
+TEST_CASE("experts: a schedule that may choose is not slower than one that may not", "[prop]") {
+  for (const char* share : {"0", "0.25", "0.75"})
+    for (const char* chunk : {"1", "16"}) {
+      const auto total = [&](const char* schedule) {
+        return number(run({std::string("policies.share=") + share, std::string("workload.chunk=") + chunk,
+                           "policies.cache.policy=static", std::string("policies.schedule.policy=") + schedule}),
+                      "step_s.total");
+      };
+      CAPTURE(share, chunk);
+      // Within a tenth: it decides by prices of single experts, and a call of several is not their sum.
+      CHECK(total("hybrimoe") <= 1.1 * std::min(total("host"), total("fetch")));
+      CHECK(total("fiddler") <= 1.02 * std::max(total("host"), total("fetch")));
+    }
+}
+
+TEST_CASE("experts: prefetch of what comes hides copies, of what does not it costs", "[prop]") {
+  const std::vector<std::string> base{"policies.schedule.policy=fetch", "workload.router.generator.layers=48",
+                                      "machine.override.memory=24 GiB"};
+  const auto with = [&](const char* accuracy) {
+    std::vector<std::string> as = base;
+    as.push_back(std::string("policies.prefetch.accuracy=") + accuracy);
+    return run(as);
+  };
+  const sim::Node none = with("0"), good = with("1"), poor = with("0.05");
+  CHECK(number(none, "prefetched.copies") == 0);
+  CHECK(number(good, "prefetched.copies") > 0);
+  CHECK(number(good, "prefetched.used") == number(good, "prefetched.copies"));  // all that was foretold came
+  CHECK(number(good, "step_s.total") < number(none, "step_s.total"));
+  CHECK(number(poor, "prefetched.used") < 0.5 * number(poor, "prefetched.copies"));
+  CHECK(number(poor, "step_s.total") > number(good, "step_s.total"));
+}
+
+TEST_CASE("experts: fewer active experts, batches, whole layers first", "[unit]") {
+  CHECK(number(run({"model.active=2", "policies.share=0"}), "experts_a_step.host") == 48 * 2);
+  const sim::Node batch = run({"workload.batch=4", "policies.share=0"});
+  CHECK(number(batch, "steps") == 16);
+  CHECK(number(batch, "experts_a_step.host") < 48 * 32);  // texts share experts
+  CHECK(number(batch, "experts_a_step.host") > 48 * 8);
+  const sim::Node front = run({"policies.spread=front", "policies.cache.policy=static"});
+  CHECK(number(front, "cache.hit_rate") == Approx(0.25));  // twelve layers of 48, whole
+  CHECK(number(front, "cache.best_layer") == 1);
+  CHECK(number(front, "cache.worst_layer") == 0);
+  CHECK(experts::layer_slots(3, 10, 0.5, experts::SlotSpread::even) == std::vector<std::int64_t>{5, 5, 5});
+  CHECK(experts::layer_slots(3, 10, 0.5, experts::SlotSpread::front) == std::vector<std::int64_t>{10, 5, 0});
+  CHECK(experts::layer_slots(4, 10, 0.05, experts::SlotSpread::even) == std::vector<std::int64_t>{0, 1, 0, 1});
+}
+
+TEST_CASE("experts: what does not fit is infeasible, with the reason", "[unit]") {
+  const sim::Node all = run({"policies.share=1", "model.weight_format=bf16"});
+  CHECK(text(all, "status") == "infeasible");
+  CHECK_THAT(text(all, "reason"), Contains("a share of 1 of the experts needs 54 GiB"));
+  CHECK(number(all, "memory_bytes.experts") == 48.0 * 128 * 3 * 2048 * 768 * 2);
+  const sim::Node dense = run({"machine.override.memory=1 GiB"});
+  CHECK_THAT(text(dense, "reason"), Contains("weights without experts and keys need"));
+  const sim::Node host = run({"machine.host.override.memory=1 GiB"});
+  CHECK_THAT(text(host, "reason"), Contains("the experts need 13.92 GiB, the host has 2 GiB"));
+  // Without a share as many have slots as fit: 128 of 48 layers in 4 bits are 14 GiB.
+  CHECK(number(run({"policies.share=null"}), "share") == 1);
+}
+
+TEST_CASE("experts: faults of configs", "[unit]") {
+  CHECK(fault({"model.config=catalog:llama-3-8b"}) ==
+        "--set:/model/config: expected a model with experts, llama-3-8b has none");
+  CHECK(fault({"model.active=9"}) == "--set:/model/active: more activated experts than the router chose: 9 of 8");
+  CHECK_THAT(
+      fault({"workload.router.generator.experts=64"}),
+      Contains("a router trace of another model: expected 8 of 128 experts a token as qwen3-30b-a3b has, got 8 of 64"));
+  CHECK_THAT(fault({"workload.router.trace=x.csv"}), Contains("expected either a 'trace' or a 'generator'"));
+  CHECK_THAT(fault({"workload.batch=65"}), Contains("expected 65 tokens of router choices at least"));
+  CHECK_THAT(fault({"machine.part=xeon-6454s"}), Contains("expected a GPU, got a part of kind cpu"));
+  CHECK_THAT(fault({"machine.host.part=rtx-4090"}), Contains("expected a CPU, got a part of kind gpu"));
+  CHECK_THAT(fault({"policies.share=-0.1"}), Contains("/policies/share: expected 0 to 1, got -0.1"));
+  CHECK_THAT(fault({"policies.cache.policy=lrv"}), Contains("did you mean 'lru'?"));
+}
+
+TEST_CASE("experts: rows of measured placements and rates", "[golden]") {
+  const auto placement = expert_placement_tables();
+  const Predictions shares = predict(*placement, "systems/kt_expert_placement.csv",
+                                     "gpu_expert_pct,random,uniform,front_loading,frequency,dynamic_update\n"
+                                     "0,53,53,53,53,53\n40,53,53,53,53,53\n100,53,53,53,53,53\n");
+  REQUIRE(shares.columns().size() == 5);
+  const auto at = [&](std::size_t column, std::size_t row) { return shares.columns()[column].rows[row].predicted; };
+  for (std::size_t column = 0; column < 4; ++column) {
+    CHECK(at(column, 0) == Approx(53.0).epsilon(0.02));
+    CHECK(at(column, 2) == Approx(112.3).epsilon(0.02));
+  }
+  CHECK(at(3, 1) > 1.1 * at(0, 1));  // frequency over uniform
+  CHECK(at(2, 1) > at(0, 1));        // whole layers pay no hand-over
+  const auto points = ktransformers_tables();
+  const Predictions rates = predict(
+      *points, "systems/ktransformers_points.csv",
+      "cpu,engine,experts,prompt_tokens,decode_tok_s\n1 socket,KTransformers 0.2,8,500,8.73\n"
+      "2 sockets,KTransformers 0.2,8,500,12.208\n2 sockets,llama.cpp,8,500,4.51\n1 socket,KTransformers 0.2,8,500,\n");
+  REQUIRE(rates.columns().size() == 1);
+  REQUIRE(rates.columns()[0].rows.size() == 2);
+  CHECK(rates.columns()[0].uncovered == 2);
+  CHECK(rates.columns()[0].rows[0].predicted == Approx(8.73).epsilon(0.02));
+  CHECK(rates.columns()[0].rows[1].predicted == Approx(12.208).epsilon(0.05));
+}
+
+TEST_CASE("expert tables: oracles of public router traces, to the digit", "[golden]") {
+  const fs::path data = ORRERY_SHARED_DIR "/data";
+  if (!fs::exists(data / "systems/moe_router_cache_oracle.csv")) {
+    WARN("no reference data beside the checkout");
+    return;
+  }
+  const auto judged = [&](std::unique_ptr<TableKind> kind, const char* name) {
+    Predictions out;
+    kind->predict(MeasuredTable::read(data, name), shelf(), out);
+    return out;
+  };
+  std::size_t rows = 0;
+  const Predictions rows_1 = judged(moe_cache_oracle_tables(), "systems/moe_router_cache_oracle.csv");
+  for (const auto& column : rows_1.columns())
+    for (const auto& row : column.rows) {
+      CHECK(row.predicted == row.measured);
+      ++rows;
+    }
+  CHECK(rows >= 72);
+  const Predictions rows_2 = judged(moe_router_profile_tables(), "systems/moe_router_profile_qwen3.csv");
+  for (const auto& column : rows_2.columns())
+    for (const auto& row : column.rows) {
+      CHECK(row.predicted == Approx(row.measured).epsilon(column.metric == "figure" ? 1e-12 : 0.04));
+      ++rows;
+    }
+  const Predictions rows_3 = judged(eplb_oracle_tables(), "systems/eplb_oracle.csv");
+  for (const auto& column : rows_3.columns())
+    for (const auto& row : column.rows) CHECK(row.predicted == 16);
+  const Predictions rows_4 = judged(moe_ep_imbalance_tables(), "systems/moe_ep_imbalance.csv");
+  for (const auto& column : rows_4.columns())
+    for (const auto& row : column.rows) {
+      if (column.metric == "EPLB's example") CHECK(row.predicted == row.measured);
+      if (!row.regimes.empty() && row.regimes[0] == "EPLB") CHECK(std::abs(row.predicted - row.measured) < 0.1);
+    }
+}
+
+TEST_CASE("orrery experts: questions and their faults", "[unit]") {
+  const Scratch scratch;
+  std::string csv = "# 8 experts\nlayer,experts\n";
+  for (int i = 0; i < 40; ++i) csv += i % 2 == 0 ? "2,0001\n" : "2,0102\n";
+  const std::string trace = scratch.write("t.csv", csv).string();
+  const auto& caches = test_systems().registry<policies::ExpertCacheRegistry>();
+  ExpertCacheParams params;
+  params.trace = trace;
+  params.slots = {2, 8};
+  params.cache = {"lru"};
+  const ExpertCacheAnswer answer = ask_expert_caches(params, caches);
+  REQUIRE(answer.rows.size() == 2);
+  // {0,1} {1,2} in turn with two slots: two misses, then one a token.
+  CHECK(answer.rows[0].counts.misses == 2 + 39);
+  CHECK(answer.rows[1].counts.misses == 3);
+  CHECK_THAT(expert_cache_text(answer), Contains("40 tokens, 1 layer, 2 of 8 experts a token"));
+  const auto fault_of = [&](auto change) {
+    ExpertCacheParams changed = params;
+    change(changed);
+    try {
+      (void)ask_expert_caches(changed, caches);
+    } catch (const sim::ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing thrown");
+  };
+  CHECK(fault_of([](auto& p) { p.slots = {9}; }) == "--slots: expected at most the layer's 8 experts, got 9");
+  CHECK(fault_of([](auto& p) { p.layers = {3}; }) == "--layers: layer 3 is not in " + trace);
+  CHECK_THAT(fault_of([](auto& p) { p.tokens = "5"; }),
+             Contains("--tokens: expected tokens FIRST:END of the trace's 40"));
+  CHECK_THAT(fault_of([](auto& p) { p.cache = {"mrs"}; }), Contains("mrs needs the router's scores"));
+  CHECK_THAT(fault_of([](auto& p) { p.model = "catalog:llama-3-8b"; }), Contains("expected a model with experts"));
+  CHECK_THAT(fault_of([](auto& p) { p.batch = 41; }), Contains("expected at most the 40 tokens of the trace"));
+  CHECK_THAT(fault_of([](auto& p) {
+               p.batch = 2;
+               p.look_up = LookUp::request;
+             }),
+             Contains("a batch is looked up together"));
+
+  ExpertPlaceParams place;
+  place.trace = trace;
+  place.gpus = 4;
+  place.out = (scratch / "slots.csv").string();
+  const auto& placements = test_systems().registry<policies::ExpertPlacementRegistry>();
+  const ExpertPlaceAnswer placed = ask_expert_placements(place, placements);
+  CHECK(placed.rows.size() == 3);
+  // Loads 10 20 10 of 40 on experts 0, 1, 2 in the second half: contiguous has 30 on GPU 0, 10 on GPU 1: 2 over the
+  // mean.
+  CHECK(placed.rows[1].judged.mean() == 2);
+  CHECK(read_csv(place.out).size() == 8);
+  CHECK_THROWS_WITH(ask_expert_placements(place, placements), Contains("expected a file that does not exist yet"));
+  place.out.clear();
+  place.gpus = 3;
+  CHECK_THROWS_WITH(ask_expert_placements(place, placements), Contains("8 slots do not share out over 3 GPUs"));
+}
+
+TEST_CASE("orrery trace fit: what it says and writes", "[unit]") {
+  const Scratch scratch;
+  RouterFitParams params;
+  CHECK_THROWS_WITH(fit_router_trace(params, test_systems()), Contains("expected a router trace, or --srp"));
+  traces::RouterGenerator generator{.experts = 32, .top_k = 4, .tokens = 2048};
+  traces::write_router_trace(traces::generate_router_trace(generator, 3), (scratch / "t.ort").string());
+  params.trace = (scratch / "t.ort").string();
+  params.out = (scratch / "g.json").string();
+  const RouterFitAnswer answer = fit_router_trace(params, test_systems());
+  CHECK(answer.fit.error < 3);
+  REQUIRE(answer.farthest() != nullptr);
+  CHECK(std::abs(answer.farthest()->drawn - answer.farthest()->judged) < 8);
+  const traces::RouterGenerator back = read_router_generator(sim::read_config(params.out));
+  CHECK(back.previous == answer.fit.generator.previous);
+  CHECK(back.popularity.size() == 32);
+  params.out.clear();
+  params.layer = 4;
+  CHECK_THROWS_WITH(fit_router_trace(params, test_systems()), Contains("layer 4 is not in"));
+  traces::write_router_trace(traces::generate_router_trace({.tokens = 100}, 3), (scratch / "s.ort").string());
+  params = {};
+  params.trace = (scratch / "s.ort").string();
+  CHECK_THROWS_WITH(fit_router_trace(params, test_systems()),
+                    Contains("expected 1000 tokens at least to fit to, got 100"));
+}
+
+}  // namespace test_experts_system

@@ -1,0 +1,125 @@
+// Expert placement: packs, EPLB's published example, loads of GPUs, obstacles.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+
+#include "policies/expert_placement/eplb.hpp"
+#include "sim/base/random.hpp"
+
+namespace test_expert_placement {
+
+using namespace orrery;
+using namespace orrery::policies;
+
+namespace {
+
+std::vector<LayerPlacement> place(const std::string& policy, const ExpertPlacementView& view) {
+  ExpertPlacementRegistry registry("expert_placement");
+  register_expert_placements(registry);
+  sim::Faults faults;
+  const auto choice = registry.prepare(policy, nullptr, {}, faults);
+  faults.throw_if_any();
+  return choice.make()->place(view);
+}
+
+double most(const std::vector<double>& loads) {
+  return std::ranges::max(loads);
+}
+
+}  // namespace
+
+TEST_CASE("packs: falling weights, each to the lightest that has room", "[unit]") {
+  // 9 to pack 0, 7 to 1, 6 to 1 (7 < 9) which is full now, 1 to 0.
+  const Packed p = pack_evenly({1, 9, 6, 7}, 2);
+  CHECK(p.pack == std::vector<std::int64_t>{0, 0, 1, 1});
+  CHECK(p.place == std::vector<std::int64_t>{1, 0, 1, 0});
+  // Of equals the first, to the first.
+  CHECK(pack_evenly({5, 5, 5, 5}, 2).pack == std::vector<std::int64_t>{0, 1, 0, 1});
+  // A pack for each: in order, nothing is sorted.
+  CHECK(pack_evenly({1, 3, 2}, 3).pack == std::vector<std::int64_t>{0, 1, 2});
+}
+
+TEST_CASE("eplb: the example of its README, slot by slot", "[golden]") {
+  // github.com/deepseek-ai/EPLB: 12 experts, 16 slots, 4 groups, 2 nodes, 8 GPUs.
+  const EplbMachine machine{.slots = 16, .gpus = 8, .nodes = 2, .groups = 4};
+  CHECK(eplb_slots({90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86}, machine) ==
+        std::vector<std::int64_t>{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1});
+  CHECK(eplb_slots({20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27}, machine) ==
+        std::vector<std::int64_t>{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1});
+}
+
+TEST_CASE("eplb: groups stay on a node; where they cannot, it is the global policy", "[prop]") {
+  sim::RandomStream random(5, "test");
+  for (int trial = 0; trial < 30; ++trial) {
+    std::vector<double> loads(16);
+    for (double& load : loads) load = random.uniform(0, 100);
+    const auto slots = eplb_slots(loads, {.slots = 24, .gpus = 8, .nodes = 2, .groups = 4});
+    for (std::int64_t group = 0; group < 4; ++group) {
+      std::set<std::size_t> nodes;
+      for (std::size_t s = 0; s < slots.size(); ++s)
+        if (slots[s] / 4 == group) nodes.insert(s / 12);
+      CHECK(nodes.size() == 1);
+    }
+    CHECK(eplb_slots(loads, {.slots = 24, .gpus = 8, .nodes = 2, .groups = 1}) ==
+          eplb_slots(loads, {.slots = 24, .gpus = 8}));
+  }
+}
+
+TEST_CASE("placements: every expert has a slot, every GPU as many, loads are shared out", "[prop]") {
+  sim::RandomStream random(7, "test");
+  for (int trial = 0; trial < 20; ++trial) {
+    ExpertPlacementView view{.gpus = 4, .nodes = 2, .slots = 20, .groups = 2, .loads = {}};
+    for (int layer = 0; layer < 3; ++layer) {
+      view.loads.emplace_back();
+      for (int e = 0; e < 12; ++e) view.loads.back().push_back(random.gamma(0.5, 100));
+    }
+    for (const char* policy : {"balanced", "contiguous", "eplb"}) {
+      const auto placed = place(policy, view);
+      REQUIRE(placed.size() == 3);
+      for (std::size_t layer = 0; layer < 3; ++layer) {
+        const LayerPlacement& one = placed[layer];
+        CHECK(std::set<std::int64_t>(one.expert.begin(), one.expert.end()).size() == 12);
+        for (std::int64_t gpu = 0; gpu < 4; ++gpu) CHECK(std::ranges::count(one.gpu, gpu) == 5);
+        const auto loads = gpu_loads(one, view.loads[layer], 4);
+        CHECK(std::accumulate(loads.begin(), loads.end(), 0.0) ==
+              Approx(std::accumulate(view.loads[layer].begin(), view.loads[layer].end(), 0.0)));
+      }
+    }
+    // With replicas of the busiest, the fullest GPU has no more than without.
+    ExpertPlacementView plain = view;
+    plain.slots = 12;
+    for (std::size_t layer = 0; layer < 3; ++layer)
+      CHECK(most(gpu_loads(place("balanced", view)[layer], view.loads[layer], 4)) <=
+            most(gpu_loads(place("balanced", plain)[layer], view.loads[layer], 4)) * 1.2);
+  }
+}
+
+TEST_CASE("placements: equal loads leave nothing to even out", "[unit]") {
+  const ExpertPlacementView view{.gpus = 4, .slots = 16, .loads = {std::vector<double>(16, 3)}};
+  for (const char* policy : {"balanced", "contiguous", "eplb"})
+    for (const double load : gpu_loads(place(policy, view)[0], view.loads[0], 4)) CHECK(load == 12);
+}
+
+TEST_CASE("placements: loads of GPUs by hand", "[unit]") {
+  // Expert 1 has two slots, on GPUs 0 and 1: half of its 6 each.
+  const LayerPlacement placed{.expert = {0, 1, 1, 2}, .gpu = {0, 0, 1, 1}};
+  CHECK(gpu_loads(placed, {1, 6, 2}, 2) == std::vector<double>{4, 5});
+}
+
+TEST_CASE("placements: obstacles", "[unit]") {
+  ExpertPlacementView view{.gpus = 4, .nodes = 1, .slots = 8, .groups = 1, .loads = {std::vector<double>(8, 1)}};
+  CHECK(placement_obstacle(view).empty());
+  view.nodes = 3;
+  CHECK(placement_obstacle(view) == "4 GPUs do not share out over 3 nodes");
+  view.nodes = 1;
+  view.slots = 7;
+  CHECK(placement_obstacle(view) == "an expert nobody holds: 7 slots for 8 experts");
+  view.slots = 9;
+  CHECK(placement_obstacle(view) == "9 slots do not share out over 4 GPUs");
+  view.slots = 8;
+  view.groups = 3;
+  CHECK(placement_obstacle(view) == "8 experts do not share out over 3 groups");
+}
+
+}  // namespace test_expert_placement
