@@ -171,4 +171,15 @@ TEST_CASE("router fit: to SRP alone", "[unit]") {
   CHECK(fit.generator.earlier == 0);
 }
 
+TEST_CASE("router generator: the sample that ships is what its generator draws", "[golden]") {
+  const std::string samples = ORRERY_SOURCE_DIR "/traces/samples/router-1024";
+  sim::Faults faults;
+  const sim::Node config = sim::parse_json(read_bytes(samples + ".generator.json"), "sample");
+  const auto generator = sim::parse_params<RouterGenerator>(*config.find("router"), faults);
+  faults.throw_if_any();
+  const Scratch scratch;
+  write_router_trace(generate_router_trace(generator, 1), scratch.path("t.csv"));
+  CHECK(read_bytes(scratch.path("t.csv")) == read_bytes(samples + ".csv"));
+}
+
 }  // namespace test_router_generator

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cctype>
 #include <cstring>
@@ -209,6 +210,22 @@ class BinaryReader {
     for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(static_cast<T>(bytes[i]) << (8 * i));
     return value;
   }
+  /// So many numbers of type T, in pieces that fit the processor's cache.
+  template <class T, class Each>
+  void numbers(std::size_t count, Each each) {
+    std::array<unsigned char, 4096 * sizeof(T)> bytes;
+    while (count > 0) {
+      const std::size_t now = std::min<std::size_t>(count, 4096);
+      read(reinterpret_cast<char*>(bytes.data()), now * sizeof(T));
+      for (std::size_t i = 0; i < now; ++i) {
+        T value = 0;
+        for (std::size_t b = 0; b < sizeof(T); ++b)
+          value = static_cast<T>(value | static_cast<T>(bytes[i * sizeof(T) + b] << (8 * b)));
+        each(value);
+      }
+      count -= now;
+    }
+  }
   std::int64_t number_in(std::string_view what, std::int64_t least, std::int64_t most) {
     const auto value = static_cast<std::int64_t>(number<std::uint32_t>());
     if (value < least || value > most)
@@ -245,11 +262,15 @@ RouterTrace read_binary(const std::string& path, const RouterReading& reading) {
   for (std::int64_t l = 0; l < layers; ++l) {
     RouterLayer layer;
     layer.layer = in.number_in("the number of a layer", 0, 1 << 16);
-    layer.choices.resize(choices);
-    for (ExpertId& choice : layer.choices)
-      choice = trace.experts <= kBytePerExpert ? in.number<std::uint8_t>() : in.number<std::uint16_t>();
-    if (scores) layer.scores.resize(tokens * static_cast<std::size_t>(trace.experts));
-    for (std::uint16_t& score : layer.scores) score = in.number<std::uint16_t>();
+    layer.choices.reserve(choices);
+    const auto keep = [&](auto choice) { layer.choices.push_back(choice); };
+    if (trace.experts <= kBytePerExpert)
+      in.numbers<std::uint8_t>(choices, keep);
+    else
+      in.numbers<std::uint16_t>(choices, keep);
+    if (scores)
+      in.numbers<std::uint16_t>(tokens * static_cast<std::size_t>(trace.experts),
+                                [&](std::uint16_t score) { layer.scores.push_back(score); });
     trace.layers.push_back(std::move(layer));
     for (std::int64_t t = 0; t < trace.tokens(); ++t) {
       const std::string wrong = check.fault_of(trace.choices(trace.layers.size() - 1, t, t + 1));
