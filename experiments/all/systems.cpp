@@ -26,6 +26,7 @@
 #include "experiments/systems/training/plans_system.hpp"
 #include "experiments/systems/training/system.hpp"
 #include "experiments/tune/system.hpp"
+#include "policies/expert_placement/expert_placement.hpp"
 #include "policies/expression_subjects.hpp"
 
 namespace orrery::experiments {
@@ -65,6 +66,7 @@ std::vector<sim::ComponentInfo> all_components(const Systems& systems) {
     collect(collect, fields);
   }
   for (const sim::ComponentInfo& names : policies::expression_components()) add(names);
+  for (const sim::ComponentInfo& one : systems.registry<policies::ExpertPlacementRegistry>().components()) add(one);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& claim : study_components("claim")) all.push_back(std::move(claim));
   for (sim::ComponentInfo& driver : systems.registry<search::DriverRegistry>().components())

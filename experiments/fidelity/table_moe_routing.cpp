@@ -1,4 +1,4 @@
-// Oracles of router traces: what exact programs say of the choices in `traces/moe_router/`. Errors must be 0.
+// Oracles of router traces: what exact programs say of the choices in public ones. Errors must be 0.
 //
 // `systems/moe_router_cache_oracle.csv`: misses of expert caches, request by request (lru_list, lfu_low_id, min) and
 // token by token (lru_token, min_token), and of a fixed set (static). Columns published_* are another program's.

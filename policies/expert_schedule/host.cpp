@@ -1,4 +1,4 @@
-// Missing experts are computed by the host, beside the GPU (kTransformers; llama.cpp with experts on the CPU).
+// Missing experts are computed by the host, beside the GPU (kTransformers).
 #include "policies/expert_schedule/expert_schedule.hpp"
 
 namespace orrery::policies {

@@ -1,6 +1,7 @@
 // Traces of requests: as columns, what is in them, drawn from a generator, written.
 #include <filesystem>
 
+#include "experiments/answers/router_questions.hpp"
 #include "tools/python/bindings/bindings.hpp"
 #include "traces/generator.hpp"
 #include "traces/summary.hpp"
@@ -64,6 +65,20 @@ std::int64_t generate_trace(const experiments::Systems& systems, const std::stri
   return traces::write_trace(*source, format, out).records;
 }
 
+/// What a router trace says of itself, and the choices of each layer as [tokens, top_k].
+py::dict read_router_trace(const std::string& path) {
+  traces::RouterTrace trace = traces::read_router_trace(path);
+  py::dict out, layers;
+  const py::ssize_t tokens = trace.tokens(), top_k = trace.top_k;
+  out["experts"] = trace.experts;
+  out["top_k"] = trace.top_k;
+  out["context"] = trace.context;
+  for (traces::RouterLayer& layer : trace.layers)
+    layers[py::int_(layer.layer)] = to_array(std::move(layer.choices)).reshape({tokens, top_k});
+  out["layers"] = layers;
+  return out;
+}
+
 }  // namespace
 
 void bind_trace(py::module_& module, const SharedKnown& known) {
@@ -83,6 +98,15 @@ void bind_trace(py::module_& module, const SharedKnown& known) {
         return write_trace(known->systems, params, format, out);
       },
       py::arg("params"), py::arg("format"), py::arg("out"));
+  module.def("read_router_trace", &read_router_trace, py::arg("path"));
+  module.def(
+      "generate_router_trace",
+      [](const std::string& config, std::int64_t seed, const std::string& out) {
+        const traces::RouterGenerator generator =
+            experiments::read_router_generator(sim::parse_json(config, "generator"));
+        traces::write_router_trace(traces::generate_router_trace(generator, static_cast<std::uint64_t>(seed)), out);
+      },
+      py::arg("config"), py::arg("seed"), py::arg("out"));
   module.def(
       "generate_trace",
       [known](const std::string& generator, std::int64_t seed, const std::string& format, const std::string& out) {

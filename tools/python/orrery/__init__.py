@@ -31,6 +31,7 @@ from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.programs import Explorer, serve
 from orrery.questions import capacity, plans, slo, train
 from orrery.result import Result
+from orrery.router import RouterTrace
 from orrery.running import Progress, load, read, run, validate
 from orrery.searching import Infeasible, Search, Trial, search
 from orrery.studies import Study, analyse, best
@@ -66,6 +67,7 @@ __all__ = [
     "Progress",
     "Result",
     "Router",
+    "RouterTrace",
     "Search",
     "Study",
     "Timeline",

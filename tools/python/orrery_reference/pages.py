@@ -236,6 +236,11 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
     "policies.md": ("policies of serving", kinds_page(
         "Policies of serving", "Each is a name in a policy block, with its parameters. Routers are with [networks](network.md).",
         POLICY_KINDS)),
+    "experts.md": ("expert caches, schedules, placements", kinds_page(
+        "Experts", "[../experts.md](../experts.md), [../expert-offload.md](../expert-offload.md)",
+        [(["expert_cache"], "Caches", "`policies.cache` of system `experts`; `orrery experts cache`"),
+         (["expert_schedule"], "Schedules", "`policies.schedule` of system `experts`"),
+         (["expert_placement"], "Placements", "`orrery experts place`")])),
     "expressions.md": ("names that expressions may use", kinds_page(
         "Names in expressions", "What a formula of policy `expression` may use, by decision. "
         "[../policies-as-data.md](../policies-as-data.md)",
