@@ -6,6 +6,7 @@
 
 #include "experiments/answers/calibrating.hpp"
 #include "experiments/answers/expert_questions.hpp"
+#include "experiments/answers/fits.hpp"
 #include "experiments/answers/planning.hpp"
 #include "experiments/answers/reproducing.hpp"
 #include "experiments/answers/router_questions.hpp"
@@ -202,6 +203,9 @@ std::vector<Answer> answers() {
                                            p, systems.registry<policies::ExpertPlacementRegistry>()));
                                      }),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
+      make_answer<FitsParams>(
+          "fits", "Whether a model with experts fits a GPU and its host, at how many tokens a second.",
+          [](const FitsParams& p, const Systems& systems, const Asking&) { return fits_node(ask_fits(p, systems)); }),
       make_answer<TrainingImportParams>("import_deepspeed", "DeepSpeed's config as a training config.",
                                         import_training<import_deepspeed>),
       make_answer<TrainingImportParams>("import_megatron", "Megatron-LM's arguments as a training config.",

@@ -11,20 +11,16 @@
 #include <algorithm>
 
 #include "experiments/fidelity/table_kind.hpp"
+#include "experiments/systems/experts/engines.hpp"
 #include "experiments/systems/experts/run.hpp"
 #include "hw/cost/cost_model.hpp"
 
 namespace orrery::experiments {
 namespace experts_tables {
 
-/// Of an engine that computes experts on the host: what host::HostParams and step_gap say.
-struct Engine {
-  double efficiency = 1, layer_gap_s = 0, step_gap_s = 0;
-};
-/// Fitted to uniform rows of kt_expert_placement: 18.88 ms a token at 0 %, 15.33 at 50, 8.90 at 100.
-constexpr Engine kKtKernel{.efficiency = 0.425, .layer_gap_s = 60.7e-6, .step_gap_s = 3.18e-3};
-/// Fitted to one socket: 114.5 ms a token with 8 experts, 97.1 with 6.
-constexpr Engine kKTransformers02{.efficiency = 0.612, .layer_gap_s = 470e-6};
+using experts::Engine;
+constexpr const Engine& kKtKernel = experts::kEngines[0];
+constexpr const Engine& kKTransformers02 = experts::kEngines[1];
 
 template <class Registry>
 typename Registry::Choice policy(void (*fill)(Registry&), const char* kind, const std::string& name,

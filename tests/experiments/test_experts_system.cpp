@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/answers/expert_questions.hpp"
+#include "experiments/answers/fits.hpp"
 #include "experiments/answers/router_questions.hpp"
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/experts/run.hpp"
@@ -309,6 +310,31 @@ TEST_CASE("orrery experts: questions and their faults", "[unit]") {
   place.out.clear();
   place.gpus = 3;
   CHECK_THROWS_WITH(ask_expert_placements(place, placements), Contains("8 slots do not share out over 3 GPUs"));
+}
+
+TEST_CASE("orrery fits: rows, the best of them, their configs", "[unit]") {
+  FitsParams params{.model = "qwen3-30b-a3b", .part = "rtx-4090", .host = "xeon-6454s"};
+  const FitsAnswer answer = ask_fits(params, test_systems());
+  REQUIRE(answer.rows.size() == 7);  // three ways in bf16 and fp8, all on the GPU in 4 bits
+  CHECK(answer.rows[0].weights == "published");
+  CHECK(answer.rows[6].share == 1);
+  CHECK(answer.best() == &answer.rows[6]);
+  CHECK(answer.asked == "qwen3-30b-a3b on 1 rtx-4090, host 1 xeon-6454s");
+  // A row's config gives the row.
+  const sim::Node again = read_experiment(test_systems(), answer.rows[3].config)->run({}).summary;
+  CHECK(number(again, "throughput.tokens_per_s") == answer.rows[3].tokens_per_s);
+  params.host.clear();
+  params.weights = {"int4"};
+  params.part = "rtx-2080ti";
+  CHECK(ask_fits(params, test_systems()).rows.size() == 1);  // without a host that computes there is one way
+  params.model = "deepseek-v3";
+  const FitsAnswer none = ask_fits(params, test_systems());
+  CHECK(none.best() == nullptr);
+  CHECK_THAT(fits_text(none),
+             Contains("int4        does not fit: weights without experts and keys need") && Contains("Nothing fits."));
+  params.engine = "kt_kernle";
+  CHECK_THROWS_WITH(ask_fits(params, test_systems()),
+                    Contains("unknown engine 'kt_kernle' (did you mean 'kt_kernel'?)"));
 }
 
 TEST_CASE("orrery trace fit: what it says and writes", "[unit]") {

@@ -33,6 +33,7 @@ void add_capacity(CLI::App& app, Action& action);
 void add_slo(CLI::App& app, Action& action);
 void add_plans(CLI::App& app, Action& action);
 void add_experts(CLI::App& app, Action& action);
+void add_fits(CLI::App& app, Action& action);
 void add_evolve(CLI::App& app, Action& action);
 void add_import(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);

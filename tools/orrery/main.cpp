@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   tools::add_graph(app, action);
   tools::add_plan(app, action);
   tools::add_experts(app, action);
+  tools::add_fits(app, action);
   tools::add_train(app, action);
   tools::add_validate(app, action);
   tools::add_schema(app, action);

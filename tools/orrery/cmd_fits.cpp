@@ -1,0 +1,43 @@
+// `orrery fits MODEL PART`: whether a model with experts fits a GPU with a host, and at how many tokens a second
+// (docs/how-to/experts.md).
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "experiments/answers/fits.hpp"
+#include "tools/orrery/commands.hpp"
+
+namespace orrery::tools {
+
+void add_fits(CLI::App& app, Action& action) {
+  struct Options {
+    experiments::FitsParams params;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  experiments::FitsParams& p = options->params;
+  CLI::App* command =
+      app.add_subcommand("fits", "Whether a model with experts fits a GPU and its host, at how many tokens a second");
+  command->add_option("MODEL", p.model, "A model with experts, of the catalog or a config.json")->required();
+  command->add_option("PART", p.part, "The GPU")->required();
+  command->add_option("--devices", p.devices, "How many of them (1)")->check(CLI::Range(1, 1024));
+  command->add_option("--host", p.host, "CPU of the host, which computes experts (default: none, it only keeps them)");
+  command->add_option("--sockets", p.sockets, "How many of them (1)")->check(CLI::Range(1, 64));
+  command->add_option("--link", p.link, "Link from host to GPU (pcie4-x16)");
+  command->add_option("--weights", p.weights, "Formats of all weights (default: as published, fp8, int4)")
+      ->delimiter(',');
+  command->add_option("--context", p.context, "Tokens of each text (4096)")->check(CLI::Range(1, 1 << 24));
+  command->add_option("--batch", p.batch, "Texts at a time (1)")->check(CLI::Range(1, 1 << 16));
+  command->add_option("--router", p.router, "Router trace (default: a drawn one)");
+  command->add_option("--engine", p.engine, "Whose overheads count: kt_kernel (default), ktransformers_0_2, ideal");
+  command->add_flag("--json", options->json, "As JSON, with the config of each row");
+  command->callback([options, &action] {
+    action = [options](const Systems& systems) {
+      const experiments::FitsAnswer answer = experiments::ask_fits(options->params, systems);
+      fmt::print("{}", options->json ? experiments::fits_node(answer).dump(2) + "\n" : experiments::fits_text(answer));
+      return 0;
+    };
+  });
+}
+
+}  // namespace orrery::tools
