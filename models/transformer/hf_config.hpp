@@ -26,10 +26,11 @@
 namespace orrery::models {
 
 /// Values of `architectures` that are supported, sorted.
-inline constexpr std::array<std::string_view, 13> kArchitectures = {
-    "DeepseekV3ForCausalLM", "FalconForCausalLM",    "GptOssForCausalLM",    "LlamaForCausalLM", "MiniMaxM2ForCausalLM",
-    "MistralForCausalLM",    "MixtralForCausalLM",   "OPTForCausalLM",       "Qwen2ForCausalLM", "Qwen3ForCausalLM",
-    "Qwen3MoeForCausalLM",   "Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM"};
+inline constexpr std::array<std::string_view, 15> kArchitectures = {
+    "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "FalconForCausalLM",    "GptOssForCausalLM",
+    "LlamaForCausalLM",      "MiniMaxM2ForCausalLM",  "MistralForCausalLM",   "MixtralForCausalLM",
+    "OPTForCausalLM",        "Qwen2ForCausalLM",      "Qwen2MoeForCausalLM",  "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",   "Qwen3NextForCausalLM",  "Qwen3_5MoeForCausalLM"};
 
 /// Experts of the layers that have them; `count` 0: there are none.
 struct ExpertConfig {

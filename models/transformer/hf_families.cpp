@@ -192,7 +192,7 @@ void read_deepseek(const ConfigReader& read, ModelConfig& c) {
   if (every != 1)
     read.faults().add(read.find("moe_layer_freq")->origin(), fmt::format("expected 1, got {}", every),
                       "layers without experts between others are not supported");
-  c.experts.router_bias = true;  // e_score_correction_bias
+  c.experts.router_bias = c.architecture == "DeepseekV3ForCausalLM";  // e_score_correction_bias
   read.size("num_nextn_predict_layers", 64, c.mtp_layers, false, 0);
 }
 
@@ -279,6 +279,8 @@ std::span<const std::string_view> family_keys(Family family) {
       return kMixtralKeys;
     case Family::minimax:
       return kMiniMaxKeys;
+    case Family::qwen2_moe:
+      return kQwen3NextKeys;
     case Family::qwen3_moe:
       return kQwen3MoeKeys;
     case Family::qwen3_next:
@@ -311,6 +313,10 @@ void read_family(Family family, const ConfigReader& read, ModelConfig& c) {
     case Family::mixtral:
     case Family::minimax:
       read_mixtral(read, c);
+      break;
+    case Family::qwen2_moe:
+      read_qwen3_moe(read, c);
+      read.size("shared_expert_intermediate_size", kMostInner, c.experts.shared_intermediate_size, true);
       break;
     case Family::qwen3_moe:
       read_qwen3_moe(read, c);

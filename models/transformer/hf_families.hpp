@@ -34,7 +34,18 @@ class ConfigReader {
   sim::Faults& faults_;
 };
 
-enum class Family : std::uint8_t { plain, mixtral, minimax, qwen3_moe, qwen3_next, gpt_oss, deepseek, opt, falcon };
+enum class Family : std::uint8_t {
+  plain,
+  mixtral,
+  minimax,
+  qwen2_moe,
+  qwen3_moe,
+  qwen3_next,
+  gpt_oss,
+  deepseek,
+  opt,
+  falcon
+};
 
 /// Keys that the family reads, or that have no influence on work and memory in it.
 std::span<const std::string_view> family_keys(Family family);

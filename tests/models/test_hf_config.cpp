@@ -45,9 +45,9 @@ std::vector<std::string> faults_of(const sim::Node& node) {
 }
 
 const std::string kSupported =
-    "(supported: DeepseekV3ForCausalLM, FalconForCausalLM, GptOssForCausalLM, LlamaForCausalLM, MiniMaxM2ForCausalLM, "
-    "MistralForCausalLM, MixtralForCausalLM, OPTForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
-    "Qwen3NextForCausalLM, Qwen3_5MoeForCausalLM)";
+    "(supported: DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, FalconForCausalLM, GptOssForCausalLM, LlamaForCausalLM, "
+    "MiniMaxM2ForCausalLM, MistralForCausalLM, MixtralForCausalLM, OPTForCausalLM, Qwen2ForCausalLM, "
+    "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM, Qwen3_5MoeForCausalLM)";
 
 TEST_CASE("every fault names its pointer and what was expected", "[unit]") {
   struct Case {

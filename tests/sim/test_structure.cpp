@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"experts", {"base"}},
     {"systems/aggregate", {"base"}},
     {"systems/dram", {"base"}},
-    {"systems/experts", {"base", "systems/serving"}},
+    {"systems/experts", {"base", "experts", "systems/serving"}},
     {"systems/function", {"base", "search"}},
     {"systems/graph", {"base"}},
     {"systems/hls", {"base"}},

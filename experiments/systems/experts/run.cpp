@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "experiments/experts/cache_trial.hpp"
 #include "sim/base/random.hpp"
 
 namespace orrery::experiments::experts {
@@ -244,6 +245,21 @@ std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts,
     out.push_back(spread == SlotSpread::front ? std::clamp<std::int64_t>(all - l * experts, 0, experts)
                                               : all * (l + 1) / layers - all * l / layers);
   return out;
+}
+
+policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::int64_t>& slots) {
+  const std::int64_t batch = config.sections.workload.batch;
+  const traces::RouterTrace trace = batch > 1 ? traces::side_by_side(config.trace, batch) : config.trace;
+  policies::ExpertCounts sum;
+  for (std::size_t l = 0; l < slots.size(); ++l) {
+    if (slots[l] == 0) continue;
+    const policies::ExpertCounts one = play_layer(trace, l % trace.layers.size(), config.sections.policies.cache,
+                                                  {.slots = slots[l], .look_up = LookUp::request});
+    sum.requests += one.requests;
+    sum.misses += one.misses;
+    sum.evictions += one.evictions;
+  }
+  return sum;
 }
 
 RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots) {

@@ -32,6 +32,10 @@ struct RunTotals {
 /// Experts of each layer with a slot on the GPUs, for a share of all.
 std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts, double share, SlotSpread spread);
 
+/// Hits as published figures of caches count them: every expert by itself, loaded at once whoever computes it. Over all
+/// layers with slots, from empty caches; no machine has a part in it.
+policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::int64_t>& slots);
+
 RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots);
 
 }  // namespace orrery::experiments::experts

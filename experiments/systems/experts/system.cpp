@@ -53,7 +53,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
-      write_times(play(config_, prices, slots), node);
+      write_times(play(config_, prices, slots), one_by_one(config_, slots), node);
     }
     Node& bytes = node.set("memory_bytes", Node::object());
     bytes.set("gpu", Node::integer(memory.gpu));
@@ -95,7 +95,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     return out;
   }
 
-  void write_times(const RunTotals& totals, Node& node) const {
+  void write_times(const RunTotals& totals, const policies::ExpertCounts& alone, Node& node) const {
     const WorkloadParams& w = config_.sections.workload;
     const auto steps = static_cast<double>(totals.steps);
     const auto a_step = [&](std::int64_t ps) { return Node::real(static_cast<double>(ps) * 1e-12 / steps); };
@@ -116,6 +116,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     cache.set("misses", Node::integer(totals.counts.misses));
     cache.set("hit_rate", Node::real(totals.counts.hit_rate()));
     const auto [worst, best] = std::ranges::minmax(totals.layer_hit_rate);
+    cache.set("one_by_one", Node::real(alone.hit_rate()));
     cache.set("worst_layer", Node::real(worst));
     cache.set("best_layer", Node::real(best));
     Node& experts = node.set("experts_a_step", Node::object());
