@@ -10,10 +10,12 @@
 
 #include <algorithm>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "experiments/systems/experts/engines.hpp"
 #include "experiments/systems/experts/run.hpp"
 #include "hw/cost/cost_model.hpp"
+#include "models/transformer/hf_config.hpp"
 
 namespace orrery::experiments {
 namespace experts_tables {

@@ -102,6 +102,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds();
 /// One function a file.
 std::unique_ptr<TableKind> attention_tables();
 std::unique_ptr<TableKind> collective_tables();
+std::unique_ptr<TableKind> deepep_tables();
 std::unique_ptr<TableKind> edge_attention_tables();
 std::unique_ptr<TableKind> edge_layernorm_tables();
 std::unique_ptr<TableKind> elementwise_tables();
@@ -134,5 +135,6 @@ std::unique_ptr<TableKind> training_step_tables();
 std::unique_ptr<TableKind> training_torchtitan_tables();
 std::unique_ptr<TableKind> training_vtrain_tables();
 std::unique_ptr<TableKind> training_zero_bubble_tables();
+std::unique_ptr<TableKind> wide_ep_tables();
 
 }  // namespace orrery::experiments

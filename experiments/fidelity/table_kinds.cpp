@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   std::vector<std::unique_ptr<TableKind>> all;
   all.push_back(attention_tables());
   all.push_back(collective_tables());
+  all.push_back(deepep_tables());
   all.push_back(edge_attention_tables());
   all.push_back(edge_layernorm_tables());
   all.push_back(elementwise_tables());
@@ -39,6 +40,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(training_torchtitan_tables());
   all.push_back(training_vtrain_tables());
   all.push_back(training_zero_bubble_tables());
+  all.push_back(wide_ep_tables());
   return all;
 }
 
