@@ -256,6 +256,29 @@ TEST_CASE("expert tables: oracles of public router traces, to the digit", "[gold
     }
 }
 
+TEST_CASE("expert tables: steps of wide expert parallelism", "[golden]") {
+  // wide_ep_serving_points.csv: SGLang and DeepSeek's profile, tokens/s of a node; gains of two-batch overlap.
+  const auto kind = wide_ep_tables();
+  const Predictions out = predict(*kind, "systems/wide_ep_serving_points.csv",
+                                  "system,phase,ep,batch_per_gpu,input_or_kv_len,metric,value\n"
+                                  "DeepSeek profile,decode,128,128,4096,tokens_per_s_node,18598\n"
+                                  "SGLang,decode,72,256,2000,tokens_per_s_node,22282\n"
+                                  "DeepSeek profile,prefill,32,16384 tokens,4096,tokens_per_s_node,62713\n"
+                                  "SGLang default routing,prefill,32,16384 tokens,4096,tokens_per_s_node,50302\n"
+                                  "SGLang,decode,72,32,,two_batch_overlap gain,0.73\n"
+                                  "SGLang,decode,72,256,2000,two_batch_overlap gain,1.255\n"
+                                  "SGLang + simulated MTP,decode,72,128,4000,tokens_per_s_node,17373\n");
+  REQUIRE(out.columns().size() == 2);
+  REQUIRE(out.columns()[0].rows.size() == 4);
+  CHECK(out.columns()[0].uncovered == 1);  // with draft tokens
+  for (const auto& row : out.columns()[0].rows) CHECK(row.predicted == Approx(row.measured).epsilon(0.15));
+  const auto& gains = out.columns()[1].rows;
+  CHECK(gains[0].predicted < 1);  // small batches pay the fixed part of an exchange twice
+  CHECK(gains[1].predicted > 1);
+  // The profile has even routing, SGLang does not: the same step with less for everybody to wait for.
+  CHECK(out.columns()[0].rows[2].predicted > out.columns()[0].rows[3].predicted);
+}
+
 TEST_CASE("orrery experts: questions and their faults", "[unit]") {
   const Scratch scratch;
   std::string csv = "# 8 experts\nlayer,experts\n";

@@ -26,15 +26,17 @@ TEST_CASE("parameters are the published totals", "[golden]") {
   };
   // Active parameters count embedding and head too, which some cards leave out (gpt-oss, MiniMax-M2.5: 10).
   // DeepSeek-V3 technical report: 671B, 37B activated; Qwen3 report: 235B/22B, 30.5B/3.3B; gpt-oss model card: 116.8B/
-  // 5.1B, 20.9B/3.6B; Mixtral: 46.7B/12.9B and 141B/39B; Falcon-180B 180B (179.5); OPT 13B 12.9, 66B 65.7, 175B 174.6.
+  // 5.1B, 20.9B/3.6B; DeepSeek-V2-Lite 15.7B/2.4B; Qwen2-57B-A14B 57.41B/14B; Mixtral: 46.7B/12.9B and 141B/39B;
+  // Falcon-180B 180B (179.5); OPT 13B 12.9, 66B 65.7, 175B 174.6.
   const Published all[] = {
-      {"deepseek-v3", 671.0, 37.6},    {"deepseek-r1", 671.0, 37.6},   {"qwen3-235b-a22b", 235.1, 22.2},
-      {"qwen3-30b-a3b", 30.5, 3.35},   {"gpt-oss-120b", 116.8, 5.7},   {"gpt-oss-20b", 20.9, 4.2},
-      {"mixtral-8x7b", 46.7, 12.9},    {"mixtral-8x22b", 140.6, 39.1}, {"falcon-180b", 179.5, 179.5},
-      {"opt-13b", 12.85, 12.85},       {"opt-66b", 65.7, 65.7},        {"opt-175b", 174.6, 174.6},
-      {"qwen3-32b", 32.8, 32.8},       {"yi-34b", 34.4, 34.4},         {"codellama-34b", 33.7, 33.7},
-      {"mistral-large", 122.6, 122.6}, {"llama3-15b", 15.0, 15.0},     {"llama-30b", 32.5, 32.5},
-      {"qwen-32b", 32.5, 32.5},        {"kimi-k2", 1026.0, 32.9},      {"minimax-m2.5", 228.7, 11.0}};
+      {"deepseek-v3", 671.0, 37.6},      {"deepseek-r1", 671.0, 37.6},    {"qwen3-235b-a22b", 235.1, 22.2},
+      {"qwen3-30b-a3b", 30.5, 3.35},     {"gpt-oss-120b", 116.8, 5.7},    {"gpt-oss-20b", 20.9, 4.2},
+      {"mixtral-8x7b", 46.7, 12.9},      {"mixtral-8x22b", 140.6, 39.1},  {"falcon-180b", 179.5, 179.5},
+      {"opt-13b", 12.85, 12.85},         {"opt-66b", 65.7, 65.7},         {"opt-175b", 174.6, 174.6},
+      {"qwen3-32b", 32.8, 32.8},         {"yi-34b", 34.4, 34.4},          {"codellama-34b", 33.7, 33.7},
+      {"mistral-large", 122.6, 122.6},   {"llama3-15b", 15.0, 15.0},      {"llama-30b", 32.5, 32.5},
+      {"qwen-32b", 32.5, 32.5},          {"kimi-k2", 1026.0, 32.9},       {"minimax-m2.5", 228.7, 11.0},
+      {"deepseek-v2-lite", 15.71, 2.66}, {"qwen2-57b-a14b", 57.41, 14.25}};
   for (const Published& p : all) {
     CAPTURE(p.name);
     const ModelConfig c = test::model(p.name);
