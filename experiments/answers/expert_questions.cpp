@@ -245,7 +245,14 @@ ExpertPlaceAnswer ask_expert_placements(const ExpertPlaceParams& params,
   const std::string obstacle = policies::placement_obstacle(view);
   if (!obstacle.empty()) sim::throw_fault({"experts", ""}, obstacle);
   for (const auto& policy : policies) {
-    std::vector<policies::LayerPlacement> placed = policy.make()->place(view);
+    const auto placement = policy.make();
+    const std::string why = placement->obstacle(view);
+    if (!why.empty()) {
+      if (!params.policy.empty()) sim::throw_fault({"experts", ""}, why);
+      out.notes.push_back(why);
+      continue;
+    }
+    std::vector<policies::LayerPlacement> placed = placement->place(view);
     PlacementJudgement planned = judge_placement(asked.trace, out.plan, params.batch, placed, params.gpus);
     PlacementJudgement judged = judge_placement(asked.trace, out.judge, params.batch, placed, params.gpus);
     out.rows.push_back({policy.name, std::move(planned), std::move(judged), std::move(placed)});
@@ -275,6 +282,7 @@ Node expert_place_node(const ExpertPlaceAnswer& answer) {
     one.set("policy", Node::string(row.policy));
     one.set("imbalance_planned", Node::real(row.planned.mean()));
     one.set("imbalance", Node::real(row.judged.mean()));
+    one.set("exchange", Node::real(row.judged.exchange));
     one.set("imbalance_worst_layer", Node::real(row.judged.worst()));
     rows.push(std::move(one));
   }
@@ -285,14 +293,16 @@ Node expert_place_node(const ExpertPlaceAnswer& answer) {
 std::string expert_place_text(const ExpertPlaceAnswer& answer) {
   std::string out = fmt::format(
       "{} experts in {} slots on {} GPUs, {} layer{}\nplanned on tokens {}, judged on {}{}\n\n"
-      "imbalance, (most - mean) / mean of the GPUs' rows\n{:<14}{:>12}{:>10}{:>14}{:>16}\n",
+      "imbalance, (most - mean) / mean of the GPUs' rows\n{:<14}{:>12}{:>10}{:>14}{:>16}{:>15}\n",
       answer.experts, answer.slots, answer.gpus, answer.layers, answer.layers == 1 ? "" : "s", range_text(answer.plan),
       range_text(answer.judge), answer.batch > 0 ? fmt::format(", batches of {}", answer.batch) : "", "policy",
-      "planned on", "judged", "worst layer", "slowest GPU");
+      "planned on", "judged", "worst layer", "slowest GPU", "busiest pair");
   // Experts in lock step wait for the fullest GPU: its rows over the mean is what their time is multiplied by.
   for (const ExpertPlaceAnswer::Row& row : answer.rows)
-    out += fmt::format("{:<14}{:>12.3f}{:>10.3f}{:>14.3f}{:>13.2f} x\n", row.policy, row.planned.mean(),
-                       row.judged.mean(), row.judged.worst(), 1 + row.judged.mean());
+    out += fmt::format("{:<14}{:>12.3f}{:>10.3f}{:>14.3f}{:>13.2f} x{:>15}\n", row.policy, row.planned.mean(),
+                       row.judged.mean(), row.judged.worst(), 1 + row.judged.mean(),
+                       row.judged.exchange > 0 ? fmt::format("{:.2f} x", row.judged.exchange) : "-");
+  for (const std::string& note : answer.notes) out += fmt::format("\nleft out: {}\n", note);
   return out;
 }
 

@@ -118,6 +118,7 @@ struct ExpertPlaceAnswer {
   std::int64_t experts = 0, gpus = 0, slots = 0, layers = 0, batch = 0;
   std::vector<std::int64_t> layer_numbers;
   std::string written_by;  ///< the policy whose slots were written; empty: none
+  std::vector<std::string> notes;
 };
 
 /// Places, and writes `out`. Throws sim::ConfigError.

@@ -17,6 +17,9 @@ struct TokenRange {
 /// How unevenly the GPUs are loaded: (most - mean) / mean of the rows that they get.
 struct PlacementJudgement {
   std::vector<double> layers;  ///< mean over the batches of each layer
+  /// Rows that the busiest pair of GPUs exchanges between two layers over what a pair has in the mean, mean over
+  /// layers; 0 for a single layer or GPU.
+  double exchange = 0;
   double mean() const;
   double worst() const;
 };

@@ -41,7 +41,7 @@ struct ExchangeTime {
 
 ExchangeTime expert_exchange(ExchangeKernel kernel, const ExchangeShape& shape, const ExchangeRates& rates);
 
-/// DeepEP's rates (README and docs/legacy.md, `systems/deepep_bandwidth.csv`), each from one or two rows:
+/// DeepEP's rates (its README, `systems/deepep_bandwidth.csv`), each from one or two rows:
 ///   version 1, normal: 44 GB/s of a ConnectX-7 (50) from EP 32, 155 of H800's NVLink (160) from EP 8
 ///   version 1, low latency: 39.4 GB/s and 20 us from EP 16 and 128
 ///   version 2: 45.5 GB/s from EP 16; inside a node of B200 733 with 64 SMs, 660 with 24

@@ -19,11 +19,14 @@ struct ExpertPlacementView {
   std::int64_t groups = 1;  ///< of experts, that routing limited to groups keeps on one node
   /// Tokens (or any other measure) that chose each expert, layer by layer. All layers have as many experts.
   std::vector<std::vector<double>> loads;
+  /// Between each layer and the next: tokens that chose expert a here and b there, at a * experts + b. Empty where they
+  /// are not known.
+  std::vector<std::vector<double>> transitions;
 
   std::int64_t experts() const { return loads.empty() ? 0 : static_cast<std::int64_t>(loads.front().size()); }
 };
 
-/// Of one layer, slot after slot. A GPU's slots stand together, GPU 0 first.
+/// Of one layer, slot after slot. A GPU's slots stand together, GPU 0 first; GPUs may have unlike many.
 struct LayerPlacement {
   std::vector<std::int64_t> expert, gpu;
 };
@@ -32,6 +35,8 @@ class ExpertPlacement {
  public:
   virtual ~ExpertPlacement() = default;
   virtual std::vector<LayerPlacement> place(const ExpertPlacementView& view) const = 0;
+  /// Why it has no answer to a view that placement_obstacle() lets pass; empty: it has one.
+  virtual std::string obstacle(const ExpertPlacementView&) const { return {}; }
 };
 
 using ExpertPlacementRegistry = sim::Registry<ExpertPlacement>;

@@ -4,8 +4,10 @@
 #include <numeric>
 #include <set>
 
+#include "policies/expert_placement/clusters.hpp"
 #include "policies/expert_placement/eplb.hpp"
 #include "sim/base/random.hpp"
+#include "sim/child_process.hpp"
 
 namespace test_expert_placement {
 
@@ -97,7 +99,7 @@ TEST_CASE("placements: every expert has a slot, every GPU as many, loads are sha
 
 TEST_CASE("placements: equal loads leave nothing to even out", "[unit]") {
   const ExpertPlacementView view{.gpus = 4, .slots = 16, .loads = {std::vector<double>(16, 3)}};
-  for (const char* policy : {"balanced", "contiguous", "eplb"})
+  for (const char* policy : {"balanced", "contiguous", "eplb", "moetuner"})
     for (const double load : gpu_loads(place(policy, view)[0], view.loads[0], 4)) CHECK(load == 12);
 }
 
@@ -105,6 +107,94 @@ TEST_CASE("placements: loads of GPUs by hand", "[unit]") {
   // Expert 1 has two slots, on GPUs 0 and 1: half of its 6 each.
   const LayerPlacement placed{.expert = {0, 1, 1, 2}, .gpu = {0, 0, 1, 1}};
   CHECK(gpu_loads(placed, {1, 6, 2}, 2) == std::vector<double>{4, 5});
+}
+
+namespace {
+
+/// The least error of any clusters without an empty one.
+double least_error(const std::vector<double>& loads, std::int64_t count) {
+  double least = 1e300;
+  Clusters tried(loads.size(), 0);
+  for (;;) {
+    if (static_cast<std::int64_t>(std::set<std::int64_t>(tried.begin(), tried.end()).size()) == count)
+      least = std::min(least, cluster_error(loads, tried, count));
+    std::size_t i = 0;
+    while (i < tried.size() && ++tried[i] == count) tried[i++] = 0;
+    if (i == tried.size()) return least;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("moetuner: clusters of search and program are the best there are", "[oracle]") {
+  sim::RandomStream random(11, "test");
+  const bool cbc = sim::find_program("cbc").has_value();
+  if (!cbc) WARN("skipped: CBC is not installed");
+  for (int trial = 0; trial < 40; ++trial) {
+    std::vector<double> loads(6);
+    for (double& load : loads) load = std::floor(random.uniform(1, 100));
+    const double best = least_error(loads, 2);
+    CHECK(cluster_error(loads, search_clusters(loads, 2), 2) == Approx(best).margin(1e-9));
+    if (cbc && trial < 4) CHECK(cluster_error(loads, solve_clusters(loads, 2, 10), 2) == Approx(best).margin(1e-6));
+  }
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<double> loads(8);
+    for (double& load : loads) load = random.gamma(0.7, 100);
+    const double best = least_error(loads, 4), total = std::accumulate(loads.begin(), loads.end(), 0.0);
+    // Within 2 % of all rows: a search is not a proof.
+    CHECK(cluster_error(loads, search_clusters(loads, 4), 4) <= best + 0.02 * total);
+  }
+  // One expert with all of the load: the others are spread so that no cluster is empty.
+  const Clusters lone = search_clusters({100, 0, 0, 0}, 3);
+  CHECK(std::set<std::int64_t>(lone.begin(), lone.end()).size() == 3);
+}
+
+TEST_CASE("moetuner: exchanges by hand, and labels that lower them", "[unit]") {
+  // Experts 0, 1 in cluster 0, 2 in 1; then 0 in 1, 1 and 2 in 0.
+  const std::vector<double> transitions{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  CHECK(cluster_exchange(transitions, {0, 0, 1}, {1, 0, 0}, 2) == std::vector<double>{2 + 3 + 5 + 6, 1 + 4, 8 + 9, 7});
+  // Cluster 0 sends all to cluster 1 and the other way round: the next layer's labels change places, nothing travels.
+  const std::vector<std::vector<double>> crossed{{0, 10, 10, 0}};
+  const auto gpu_of = assign_clusters(crossed, {{1, 1}, {1, 1}}, 2, 2, 9);
+  CHECK(exchange_cost(crossed, gpu_of, 2, 2, 9) == 0);
+  CHECK(exchange_cost(crossed, {{0, 1}, {0, 1}}, 2, 2, 9) == 10);
+  CHECK(exchange_cost(crossed, {{0, 1}, {0, 1}}, 2, 1, 9) == 90);  // each GPU a node
+  // Nothing travels at all: labels even out what GPUs hold, 3 + 1 and 1 + 3.
+  const auto even = assign_clusters({{0, 0, 0, 0}}, {{3, 1}, {3, 1}}, 2, 2, 9);
+  CHECK(even[0] != even[1]);
+}
+
+TEST_CASE("moetuner: labels never cost more than those that they begin with; equal traffic gains nothing", "[prop]") {
+  sim::RandomStream random(13, "test");
+  for (int trial = 0; trial < 30; ++trial) {
+    std::vector<std::vector<double>> exchanges(5, std::vector<double>(16));
+    for (auto& layer : exchanges)
+      for (double& rows : layer) rows = random.gamma(0.5, 100);
+    const std::vector<std::vector<std::int64_t>> sizes(6, std::vector<std::int64_t>(4, 2)),
+        plain(6, std::vector<std::int64_t>{0, 1, 2, 3});
+    CHECK(exchange_cost(exchanges, assign_clusters(exchanges, sizes, 4, 2, 9), 4, 2, 9) <=
+          exchange_cost(exchanges, plain, 4, 2, 9));
+    for (auto& layer : exchanges) std::ranges::fill(layer, 7.0);
+    CHECK(exchange_cost(exchanges, assign_clusters(exchanges, sizes, 4, 2, 9), 4, 2, 9) ==
+          exchange_cost(exchanges, plain, 4, 2, 9));
+  }
+}
+
+TEST_CASE("moetuner: placements are whole, and say what they cannot", "[unit]") {
+  ExpertPlacementView view{.gpus = 2, .slots = 6, .loads = {{9, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 9}}, .transitions = {}};
+  view.transitions = {std::vector<double>(36, 1)};
+  for (const LayerPlacement& layer : place("moetuner", view)) {
+    CHECK(std::set<std::int64_t>(layer.expert.begin(), layer.expert.end()).size() == 6);
+    CHECK(std::ranges::is_sorted(layer.gpu));
+  }
+  // 9 against 5: the five small ones together are the best.
+  CHECK(most(gpu_loads(place("moetuner", view)[0], view.loads[0], 2)) == 9);
+  ExpertPlacementRegistry registry("expert_placement");
+  register_expert_placements(registry);
+  sim::Faults faults;
+  view.slots = 8;
+  CHECK(registry.prepare("moetuner", nullptr, {}, faults).make()->obstacle(view) ==
+        "moetuner keeps each expert once: no slots beyond one each");
 }
 
 TEST_CASE("placements: obstacles", "[unit]") {

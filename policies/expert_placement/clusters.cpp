@@ -1,0 +1,232 @@
+#include "policies/expert_placement/clusters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/base/random.hpp"
+#include "sim/milp.hpp"
+
+namespace orrery::policies {
+namespace {
+
+constexpr int kStarts = 12;  ///< of a search, the packed one included
+
+std::vector<double> cluster_loads(const std::vector<double>& loads, const Clusters& clusters, std::int64_t count) {
+  std::vector<double> out(static_cast<std::size_t>(count), 0);
+  for (std::size_t e = 0; e < loads.size(); ++e) out[static_cast<std::size_t>(clusters[e])] += loads[e];
+  return out;
+}
+
+/// One search from one start.
+class Descent {
+ public:
+  Descent(const std::vector<double>& loads, Clusters start, std::int64_t count)
+      : loads_(loads), of_(std::move(start)), sums_(cluster_loads(loads, of_, count)), sizes_(sums_.size(), 0) {
+    for (const std::int64_t c : of_) ++sizes_[static_cast<std::size_t>(c)];
+    mean_ = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(count);
+  }
+
+  Clusters run() {
+    while (improve()) {
+    }
+    return std::move(of_);
+  }
+
+ private:
+  double error(double load) const { return std::abs(load - mean_); }
+  /// What the error changes by where `load` goes from cluster a to b.
+  double change(std::size_t a, std::size_t b, double load) const {
+    return error(sums_[a] - load) + error(sums_[b] + load) - error(sums_[a]) - error(sums_[b]);
+  }
+  void move(std::size_t e, std::size_t to) {
+    const auto from = static_cast<std::size_t>(of_[e]);
+    sums_[from] -= loads_[e];
+    sums_[to] += loads_[e];
+    --sizes_[from];
+    ++sizes_[to];
+    of_[e] = static_cast<std::int64_t>(to);
+  }
+
+  /// The first move or exchange that helps; says no if none does.
+  bool improve() {
+    const double enough = -1e-9 * (1 + mean_);
+    for (std::size_t e = 0; e < loads_.size(); ++e) {
+      const auto from = static_cast<std::size_t>(of_[e]);
+      if (sizes_[from] > 1)
+        for (std::size_t to = 0; to < sums_.size(); ++to)
+          if (to != from && change(from, to, loads_[e]) < enough) return move(e, to), true;
+      for (std::size_t f = e + 1; f < loads_.size(); ++f) {
+        const auto other = static_cast<std::size_t>(of_[f]);
+        if (other == from || change(from, other, loads_[e] - loads_[f]) >= enough) continue;
+        move(e, other);
+        move(f, from);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const std::vector<double>& loads_;
+  Clusters of_;
+  std::vector<double> sums_;
+  std::vector<std::int64_t> sizes_;
+  double mean_ = 0;
+};
+
+/// Falling loads, each to the lightest cluster; as many as there are clusters come first, so that none stays empty.
+Clusters packed(const std::vector<double>& loads, std::int64_t count) {
+  std::vector<std::size_t> order(loads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
+  std::vector<double> sums(static_cast<std::size_t>(count), 0);
+  Clusters out(loads.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t to =
+        i < sums.size() ? i : static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
+    out[order[i]] = static_cast<std::int64_t>(to);
+    sums[to] += loads[order[i]];
+  }
+  return out;
+}
+
+}  // namespace
+
+double cluster_error(const std::vector<double>& loads, const Clusters& clusters, std::int64_t count) {
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(count);
+  double sum = 0;
+  for (const double load : cluster_loads(loads, clusters, count)) sum += std::abs(load - mean);
+  return sum;
+}
+
+Clusters search_clusters(const std::vector<double>& loads, std::int64_t count) {
+  Clusters best = Descent(loads, packed(loads, count), count).run();
+  double least = cluster_error(loads, best, count);
+  sim::RandomStream random(1, "expert_placement/clusters");
+  for (int start = 1; start < kStarts && least > 0; ++start) {
+    Clusters shuffled(loads.size());
+    for (std::size_t e = 0; e < shuffled.size(); ++e) shuffled[e] = static_cast<std::int64_t>(e) % count;
+    random.shuffle(std::span(shuffled));
+    Clusters tried = Descent(loads, std::move(shuffled), count).run();
+    const double error = cluster_error(loads, tried, count);
+    if (error < least) least = error, best = std::move(tried);
+  }
+  return best;
+}
+
+Clusters solve_clusters(const std::vector<double>& loads, std::int64_t count, double seconds) {
+  using sim::Milp;
+  Milp program;
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(count);
+  std::vector<std::vector<Milp::Variable>> in(loads.size());
+  Milp::Terms objective;
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    Milp::Terms once;
+    for (std::int64_t c = 0; c < count; ++c) {
+      in[e].push_back(program.add_variable(fmt::format("expert {} in cluster {}", e, c), Milp::Kind::binary, 0, 1));
+      once.emplace_back(in[e].back(), 1.0);
+    }
+    program.add_constraint(fmt::format("expert {} once", e), once, Milp::Sense::equal, 1);
+  }
+  for (std::int64_t c = 0; c < count; ++c) {
+    const Milp::Variable error = program.add_variable(fmt::format("error of cluster {}", c));
+    objective.emplace_back(error, 1.0);
+    Milp::Terms above{{error, -1.0}}, below{{error, 1.0}}, members;
+    for (std::size_t e = 0; e < loads.size(); ++e) {
+      const Milp::Variable member = in[e][static_cast<std::size_t>(c)];
+      above.emplace_back(member, loads[e]);
+      below.emplace_back(member, loads[e]);
+      members.emplace_back(member, 1.0);
+    }
+    program.add_constraint(fmt::format("cluster {} above the mean", c), above, Milp::Sense::at_most, mean);
+    program.add_constraint(fmt::format("cluster {} below the mean", c), below, Milp::Sense::at_least, mean);
+    program.add_constraint(fmt::format("cluster {} not empty", c), members, Milp::Sense::at_least, 1);
+  }
+  program.minimise(objective);
+  const Milp::Solution solution = program.solve(seconds);
+  if (!solution.solved()) return search_clusters(loads, count);
+  Clusters out(loads.size(), 0);
+  for (std::size_t e = 0; e < loads.size(); ++e)
+    for (std::int64_t c = 0; c < count; ++c)
+      if (solution.values[in[e][static_cast<std::size_t>(c)]] > 0.5) out[e] = c;
+  return out;
+}
+
+std::vector<double> cluster_exchange(const std::vector<double>& transitions, const Clusters& from, const Clusters& to,
+                                     std::int64_t count) {
+  std::vector<double> out(static_cast<std::size_t>(count * count), 0);
+  const std::size_t experts = from.size();
+  for (std::size_t a = 0; a < experts; ++a)
+    for (std::size_t b = 0; b < experts; ++b)
+      out[static_cast<std::size_t>(from[a] * count + to[b])] += transitions[a * experts + b];
+  return out;
+}
+
+namespace {
+
+/// The largest exchange of two GPUs between a layer and the next.
+double largest(const std::vector<double>& exchange, const std::vector<std::int64_t>& from,
+               const std::vector<std::int64_t>& to, std::int64_t gpus, std::int64_t node_gpus, double across) {
+  const auto count = static_cast<std::size_t>(gpus);
+  double most = 0;
+  for (std::size_t a = 0; a < count; ++a)
+    for (std::size_t b = 0; b < count; ++b) {
+      if (from[a] == to[b]) continue;  // stays where it is
+      const bool same_node = from[a] / node_gpus == to[b] / node_gpus;
+      most = std::max(most, exchange[a * count + b] * (same_node ? 1 : across));
+    }
+  return most;
+}
+
+}  // namespace
+
+double exchange_cost(const std::vector<std::vector<double>>& exchanges,
+                     const std::vector<std::vector<std::int64_t>>& gpu_of, std::int64_t gpus, std::int64_t node_gpus,
+                     double across) {
+  double sum = 0;
+  for (std::size_t l = 0; l < exchanges.size(); ++l)
+    sum += largest(exchanges[l], gpu_of[l], gpu_of[l + 1], gpus, node_gpus, across);
+  return sum;
+}
+
+std::vector<std::vector<std::int64_t>> assign_clusters(const std::vector<std::vector<double>>& exchanges,
+                                                       const std::vector<std::vector<std::int64_t>>& sizes,
+                                                       std::int64_t gpus, std::int64_t node_gpus, double across) {
+  std::vector<std::int64_t> identity(static_cast<std::size_t>(gpus));
+  std::iota(identity.begin(), identity.end(), std::int64_t{0});
+  std::vector<std::vector<std::int64_t>> gpu_of(sizes.size(), identity);
+  std::vector<std::int64_t> held(identity.size(), 0);
+  for (const auto& layer : sizes)
+    for (std::size_t c = 0; c < layer.size(); ++c) held[c] += layer[c];
+  const auto at = [&](std::size_t l) {
+    return largest(exchanges[l], gpu_of[l], gpu_of[l + 1], gpus, node_gpus, across);
+  };
+  const auto around = [&](std::size_t l) { return (l > 0 ? at(l - 1) : 0) + (l < exchanges.size() ? at(l) : 0); };
+  for (bool helped = true; helped;) {
+    helped = false;
+    for (std::size_t l = 0; l < sizes.size(); ++l)
+      for (std::size_t a = 0; a < identity.size(); ++a)
+        for (std::size_t b = a + 1; b < identity.size(); ++b) {
+          const double before = around(l);
+          auto &x = gpu_of[l][a], &y = gpu_of[l][b];
+          const auto i = static_cast<std::size_t>(x), j = static_cast<std::size_t>(y);
+          std::swap(x, y);
+          const double after = around(l);
+          const std::int64_t more = sizes[l][b] - sizes[l][a];  // that GPU i gets by the exchange
+          const std::int64_t gap = held[i] - held[j];
+          const bool evener = std::abs(gap + 2 * more) < std::abs(gap);
+          if (after < before * (1 - 1e-12) || (after <= before && evener)) {
+            held[i] += more;
+            held[j] -= more;
+            helped = true;
+          } else {
+            std::swap(x, y);
+          }
+        }
+  }
+  return gpu_of;
+}
+
+}  // namespace orrery::policies
