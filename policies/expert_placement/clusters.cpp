@@ -12,7 +12,11 @@
 namespace orrery::policies {
 namespace {
 
-constexpr int kStarts = 12;  ///< of a search, the packed one included
+constexpr std::size_t kFewExperts = 32;  ///< up to which more is tried
+/// Starts of a search, the packed one included.
+int starts(std::size_t experts) {
+  return experts <= kFewExperts ? 64 : 12;
+}
 
 std::vector<double> cluster_loads(const std::vector<double>& loads, const Clusters& clusters, std::int64_t count) {
   std::vector<double> out(static_cast<std::size_t>(count), 0);
@@ -66,6 +70,23 @@ class Descent {
         return true;
       }
     }
+    return loads_.size() <= kFewExperts && improve_by_two();
+  }
+
+  /// The first exchange of one expert for two of another cluster that helps.
+  bool improve_by_two() {
+    const double enough = -1e-9 * (1 + mean_);
+    for (std::size_t e = 0; e < loads_.size(); ++e)
+      for (std::size_t f = 0; f < loads_.size(); ++f)
+        for (std::size_t g = f + 1; g < loads_.size(); ++g) {
+          const auto here = static_cast<std::size_t>(of_[e]), there = static_cast<std::size_t>(of_[f]);
+          if (there == here || of_[g] != of_[f] || change(here, there, loads_[e] - loads_[f] - loads_[g]) >= enough)
+            continue;
+          move(e, there);
+          move(f, here);
+          move(g, here);
+          return true;
+        }
     return false;
   }
 
@@ -105,7 +126,7 @@ Clusters search_clusters(const std::vector<double>& loads, std::int64_t count) {
   Clusters best = Descent(loads, packed(loads, count), count).run();
   double least = cluster_error(loads, best, count);
   sim::RandomStream random(1, "expert_placement/clusters");
-  for (int start = 1; start < kStarts && least > 0; ++start) {
+  for (int start = 1; start < starts(loads.size()) && least > 0; ++start) {
     Clusters shuffled(loads.size());
     for (std::size_t e = 0; e < shuffled.size(); ++e) shuffled[e] = static_cast<std::int64_t>(e) % count;
     random.shuffle(std::span(shuffled));

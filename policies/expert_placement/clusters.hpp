@@ -14,8 +14,8 @@ using Clusters = std::vector<std::int64_t>;
 /// Sum over clusters of |load - mean|: what the first assignment minimises.
 double cluster_error(const std::vector<double>& loads, const Clusters& clusters, std::int64_t count);
 
-/// No cluster is empty. By search: from the packed start and some shuffled ones, an expert moves or two change places
-/// as long as the error falls. Deterministic.
+/// No cluster is empty. By search: from the packed start and some shuffled ones, an expert moves, two change places, or
+/// (up to 32 experts) one and two do, as long as the error falls. Deterministic.
 Clusters search_clusters(const std::vector<double>& loads, std::int64_t count);
 /// By a mixed-integer program that CBC solves; the best found where `seconds` end first. Throws sim::ConfigError where
 /// there is no CBC.
