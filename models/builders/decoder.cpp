@@ -123,6 +123,7 @@ void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
                      std::string("expected a model of this builder, got one with ") + what,
                      "the serving model takes it, operator graphs do not");
   p.experts = config.experts.count;
+  p.shared_intermediate = config.experts.shared_intermediate_size;
   if (config.experts.count > 0) p.experts_per_token = config.experts.per_token;
   p.expert_intermediate = config.experts.intermediate_size;
   p.layers = config.layers;

@@ -26,6 +26,7 @@ std::span<const Target> targets() {
       Target{"orrery_jsonl", [](std::string_view input) { fuzz_trace(input, "orrery_jsonl"); }},
       Target{"profile", fuzz_profile},
       Target{"proposer", fuzz_proposer},
+      Target{"router_trace", fuzz_router_trace},
       Target{"settings", fuzz_settings},
       Target{"store", fuzz_store},
       Target{"study", fuzz_study},

@@ -22,6 +22,7 @@ void fuzz_hf(std::string_view input);
 void fuzz_graph_json(std::string_view input);
 // traces.cpp: of a format by name; null: of any, by the first line
 void fuzz_trace(std::string_view input, const char* format);
+void fuzz_router_trace(std::string_view input);
 // tables.cpp
 void fuzz_csv_table(std::string_view input);
 void fuzz_profile(std::string_view input);

@@ -1,7 +1,8 @@
-// Traces of requests, each format by name, and any of them by its first line, plain and compressed.
+// Traces of requests, each format by name, and any of them by its first line, plain and compressed. Router traces.
 #include "tests/fuzz/target.hpp"
 #include "tests/fuzz/targets/targets.hpp"
 #include "traces/file_trace.hpp"
+#include "traces/router/router_trace.hpp"
 
 namespace orrery::fuzz {
 namespace {
@@ -32,6 +33,24 @@ void fuzz_trace(std::string_view input, const char* format) {
     last = record.arrival_ns;
   }
   require(!source->next(record), "the end stays the end");
+}
+
+/// Choices are of experts that there are, and what is written is read again.
+void fuzz_router_trace(std::string_view input) {
+  const traces::RouterTrace trace = traces::read_router_trace(as_file(input).string());
+  require(trace.tokens() >= 1, "a router trace has a token");
+  for (const traces::RouterLayer& layer : trace.layers) {
+    require(static_cast<std::int64_t>(layer.choices.size()) == trace.tokens() * trace.top_k,
+            "layers have as many tokens");
+    for (const traces::ExpertId expert : layer.choices) require(expert < trace.experts, "experts are those of a layer");
+  }
+  const std::string again = as_file({}, "again.ort").string();
+  traces::write_router_trace(trace, again);
+  const traces::RouterTrace back = traces::read_router_trace(again);
+  require(back.experts == trace.experts && back.context == trace.context, "what is written is read");
+  for (std::size_t l = 0; l < trace.layers.size(); ++l)
+    require(back.layers[l].choices == trace.layers[l].choices && back.layers[l].scores == trace.layers[l].scores,
+            "what is written is read");
 }
 
 }  // namespace orrery::fuzz
