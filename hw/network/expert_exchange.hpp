@@ -12,11 +12,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 
 enum class ExchangeKernel : std::uint8_t { normal, low_latency };
+constexpr auto enum_names(ExchangeKernel) {
+  using enum ExchangeKernel;
+  return sim::names<ExchangeKernel>({{"normal", normal}, {"low_latency", low_latency}});
+}
 
 /// What one GPU sends, and as much comes to it.
 struct ExchangeShape {

@@ -171,4 +171,20 @@ TEST_CASE("replications vary the seed and report intervals", "[unit]") {
   CHECK(a != b);
 }
 
+TEST_CASE("an exchange of experts needs ranks that exchange, and no network", "[unit]") {
+  const std::string start = R"({"system": "serving", "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 8}]},
+    "model": {"config": "catalog:qwen3-30b-a3b"},
+    "workload": {"generator": {"requests": 1, "arrivals": {"policy": "at_once"},
+                               "lengths": {"policy": "fixed", "fixed": {"prompt": 8, "output": 8}}}},)";
+  const std::string replica = R"("replica": {"expert_exchange": {"kernel": "normal"}})";
+  CHECK(faults_of(start + replica + "}") ==
+        "c.json:/replica/expert_exchange: expected a group of replicas with data_parallel and expert_parallel above 1, "
+        "whose rows it is");
+  const std::string lanes =
+      R"(, "cluster": {"replicas": [{"tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8}]}})";
+  CHECK(faults_of(start + replica + lanes) == "none");
+  CHECK_THAT(faults_of(start + R"("replica": {"expert_exchange": {"kernel": "quick"}})" + lanes),
+             Catch::Contains("/replica/expert_exchange/kernel: expected one of"));
+}
+
 }  // namespace test_config

@@ -174,4 +174,34 @@ TEST_CASE("the roofline is never slower than the tiled model on a whole iteratio
             price(tiled, shape_of(chunk, 0, decodes, 800)).time_ps);
 }
 
+TEST_CASE("exchanges of experts: kernels of their own take the library's place, and nothing else moves", "[unit]") {
+  const models::ModelConfig config = models::load_model("catalog:qwen3-30b-a3b", home_folder() / "models/catalog");
+  const models::Transformer t = models::build_transformer(config, {.dtype = hw::DType::bf16, .cache = {}},
+                                                          {.tp = 1, .attention_dp = 16, .expert_parallel = 16});
+  const hw::Device device = hw::device_of(a100(), "tiled");
+  const BatchShape shape = shape_of(0, 0, 32, 500, 48);
+  DeviceIterationModel library(t, device);
+  const IterationCost before = price(library, shape);
+  ExpertExchange exchange{.params = {}, .top_k = config.experts.per_token};
+  exchange.params.start_s = 0;
+  DeviceIterationModel own(model_kernels(t), device, {}, exchange);
+  const IterationCost after = price(own, shape);
+  // 32 tokens, 8 rows each of 2,048 bf16 elements, there and back, in 48 layers; half of 16 devices are in the node.
+  const std::int64_t bytes = 32 * 8 * 2048 * 2;
+  const double one_s = std::max(bytes / 2 / 39.4e9, bytes / 2 / 155e9);
+  CHECK(exchange.time_s(bytes, 16) == Approx(one_s));
+  constexpr auto kExchange = static_cast<std::size_t>(hw::OpClass::all_reduce);
+  CHECK(static_cast<double>(after.class_ps[kExchange]) == Approx(96 * one_s * 1e12).epsilon(1e-6));
+  CHECK(after.time_ps - after.class_ps[kExchange] == before.time_ps - before.class_ps[kExchange]);
+  CHECK(after.exchange_bytes == before.exchange_bytes);
+  // A start is paid by each of them.
+  exchange.params.start_s = 1e-3;
+  DeviceIterationModel slow(model_kernels(t), device, {}, exchange);
+  CHECK(static_cast<double>(price(slow, shape).time_ps - after.time_ps) == Approx(96e9).epsilon(1e-6));
+  // Tokens that are all tensor-parallel's have none: the same to the picosecond.
+  const models::Transformer alone = models::build_transformer(config, hw::DType::bf16, 4);
+  DeviceIterationModel plain(alone, device), given(model_kernels(alone), device, {}, exchange);
+  CHECK(price(plain, shape).time_ps == price(given, shape).time_ps);
+}
+
 }  // namespace test_device_iteration

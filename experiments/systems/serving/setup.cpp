@@ -30,6 +30,11 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
   return formats;
 }
 
+/// Rows of a token that its ranks exchange: one for each choice, or for each group of experts if there are fewer.
+std::int64_t exchanged_rows(const models::Transformer& t) {
+  return std::max<std::int64_t>(1, std::min(t.config.experts.per_token, t.split.expert_parallel));
+}
+
 /// Sizes by which passes over a served graph decide: a decode step of some sequences at a middling context.
 constexpr std::pair<const char*, std::int64_t> kTypicalStep[] = {{"batch", 16}, {"tokens", 1}, {"past", 1024}};
 
@@ -315,10 +320,13 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
       exact = std::make_unique<HostWeights>(std::move(exact), *on_host, layout.memory.weights);
     return exact;
   };
+  std::optional<ExpertExchange> exchange;
+  if (const auto& params = config.replica.expert_exchange)
+    exchange = ExpertExchange{*params, exchanged_rows(kind.layouts.front().transformer)};
   for (std::size_t i = 0; i < kind.layouts.size(); ++i) {
     const KindLayout& layout = kind.layouts[i];
     modes.push_back(beside(std::make_unique<DeviceIterationModel>(
-                               layout.kernels, on_network(kind, i, part(kind).device), between_lanes(kind)),
+                               layout.kernels, on_network(kind, i, part(kind).device), between_lanes(kind), exchange),
                            layout));
     if (kind.layouts.size() > 1)
       switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
@@ -326,9 +334,10 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   if (const auto& clocks = part(kind).at_clocks; !clocks.empty()) {
     modes.clear();
     for (const hw::Device& at_clock : clocks)
-      modes.push_back(beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels,
-                                                                    on_network(kind, 0, at_clock), between_lanes(kind)),
-                             kind.layouts.front()));
+      modes.push_back(
+          beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, 0, at_clock),
+                                                        between_lanes(kind), exchange),
+                 kind.layouts.front()));
     kind.clocked = true;
   }
   if (modes.size() > 1 || kind.clocked) {

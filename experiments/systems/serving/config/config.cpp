@@ -144,6 +144,18 @@ void check_scaling(const Node& node, const ServingConfig& config, sim::Faults& f
 }
 
 /// Attention that reads shared prefixes once needs a cache that shares them, and a queue of its own.
+/// Reports an exchange of experts that no replica has, or that a network carries already.
+void check_expert_exchange(const Node& replica, const ServingConfig& config, sim::Faults& faults) {
+  if (!config.replica.expert_exchange) return;
+  const sim::Origin where = place_of(replica, "expert_exchange");
+  if (config.machine.network) faults.add(where, "expected none beside machine.network, over which rows travel");
+  const bool any = std::ranges::any_of(config.groups, [&](const ReplicaGroup& group) {
+    return group.params.data_parallel > 1 && group.params.expert_parallel.value_or(config.replica.expert_parallel) > 1;
+  });
+  if (!any)
+    faults.add(where, "expected a group of replicas with data_parallel and expert_parallel above 1, whose rows it is");
+}
+
 void check_shared_reads(const Node& replica, const ServingConfig& config, sim::Faults& faults) {
   if (!config.replica.read_prefix_once || !faults.empty()) return;
   const Node* asked = replica.find("read_prefix_once");
@@ -299,6 +311,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
   make_groups(section(root, "cluster"), config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
   check_shared_reads(section(root, "replica"), config, faults);
+  check_expert_exchange(section(root, "replica"), config, faults);
   config.fabric = read_fabric(root, config, faults);
   const Node run = section(root, "run");
   check_tick(run, config.run.tick_s, faults);
@@ -375,6 +388,9 @@ sim::FieldRows<ReplicaParams> ReplicaParams::fields() {
                  "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
       sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
                                     "Weights in host memory, which come over the host link in every iteration.")),
+      sim::only_if_given(sim::field("expert_exchange", &ReplicaParams::expert_exchange,
+                                    "Rows of experts among data-parallel devices by kernels made for it (DeepEP), in "
+                                    "place of a library's all-to-all.")),
       sim::field(
           "read_prefix_once", &ReplicaParams::read_prefix_once,
           "Attention of decodes reads what sequences share once for up to 64 rows of queries, in one fused kernel."),

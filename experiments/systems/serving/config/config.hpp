@@ -18,6 +18,7 @@
 #include "experiments/systems/serving/config/fabric.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/attention_memory.hpp"
+#include "experiments/systems/serving/pricing/expert_exchange.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/host_weights.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
@@ -110,6 +111,7 @@ struct ReplicaParams {
   std::optional<std::int64_t> max_context;
   std::optional<std::int64_t> kv_blocks;
   std::optional<HostWeightsParams> host_weights;
+  std::optional<ExpertExchangeParams> expert_exchange;
   bool read_prefix_once = false;
   double iteration_overhead_s = 0;
   double sequence_overhead_s = 0;

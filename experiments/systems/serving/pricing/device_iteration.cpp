@@ -22,8 +22,12 @@ hw::LibraryCall library_call(models::Collective kind) {
 }
 
 DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
-                                           std::optional<hw::LinkParams> between_lanes)
-    : kernels_(std::move(kernels)), device_(std::move(device)), between_lanes_(std::move(between_lanes)) {
+                                           std::optional<hw::LinkParams> between_lanes,
+                                           std::optional<ExpertExchange> exchange)
+    : kernels_(std::move(kernels)),
+      device_(std::move(device)),
+      between_lanes_(std::move(between_lanes)),
+      exchange_(std::move(exchange)) {
   const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
   const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;
   dense_.resize(kinds);
@@ -42,7 +46,9 @@ void DeviceIterationModel::price(Lower lower, Each each) {
   for (const models::Communication& c : launches_.communications) {
     const bool lanes = c.ranks > kernels_->tensor_parallel();
     const hw::LinkParams* const link = lanes && between_lanes_ ? &*between_lanes_ : nullptr;
-    each(collective_cost(device_, {c.ranks, lanes, link}, library_call(c.kind), c.bytes, c.op, ranks));
+    CollectiveAmong among{.ranks = c.ranks, .lanes = lanes, .link = link, .time_s = {}};
+    if (exchange_ && c.kind == models::Collective::all_to_all) among.time_s = exchange_->time_s(c.bytes, c.ranks);
+    each(collective_cost(device_, among, library_call(c.kind), c.bytes, c.op, ranks));
   }
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/pricing/decoder_kernels.hpp"
+#include "experiments/systems/serving/pricing/expert_exchange.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "experiments/systems/serving/pricing/memo.hpp"
 #include "hw/device/device.hpp"
@@ -31,8 +32,10 @@ hw::LibraryCall library_call(models::Collective kind);
 class DeviceIterationModel final : public IterationModel {
  public:
   /// `between_lanes`: the link of collectives among more ranks than those of tensor parallelism; none: the device's.
+  /// `exchange`: how rows of experts travel; none: by the library's all-to-all.
   DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
-                       std::optional<hw::LinkParams> between_lanes = std::nullopt);
+                       std::optional<hw::LinkParams> between_lanes = std::nullopt,
+                       std::optional<ExpertExchange> exchange = std::nullopt);
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
@@ -81,6 +84,7 @@ class DeviceIterationModel final : public IterationModel {
   std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;
   std::optional<hw::LinkParams> between_lanes_;
+  std::optional<ExpertExchange> exchange_;
   models::Launches launches_;
   std::deque<IterationCost> entries_;
   std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone

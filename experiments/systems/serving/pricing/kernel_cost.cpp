@@ -41,7 +41,8 @@ KernelCost kernel_cost(const hw::Device& device, const hw::Kernel& kernel, std::
 KernelCost collective_cost(const hw::Device& device, const CollectiveAmong& among, hw::LibraryCall call,
                            std::int64_t bytes, hw::OpClass op, std::int64_t devices) {
   const hw::LinkParams& link = among.link != nullptr ? *among.link : device.link;
-  const hw::CollectiveCost cost = hw::library_collective(link, call, among.ranks, bytes);
+  hw::CollectiveCost cost = hw::library_collective(link, call, among.ranks, bytes);
+  cost.time_s = among.time_s.value_or(cost.time_s);
   const auto sent = static_cast<std::int64_t>(std::ceil(cost.link_bytes));
   return {.op = op,
           .time_ps = kernel_ps(cost.time_s),

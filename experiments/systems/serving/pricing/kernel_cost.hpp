@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "hw/device/device.hpp"
@@ -22,6 +23,7 @@ struct CollectiveAmong {
   std::int64_t ranks = 1;
   bool lanes = false;                    ///< those of all lanes, not of tensor parallelism alone
   const hw::LinkParams* link = nullptr;  ///< that they have; null: the device's
+  std::optional<double> time_s;          ///< where other kernels than the library's move the data
 };
 
 /// Of a library's collective among some of the replica's `devices`, which all take part in one. Bytes of an all-gather

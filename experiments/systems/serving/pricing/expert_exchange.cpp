@@ -1,0 +1,37 @@
+#include "experiments/systems/serving/pricing/expert_exchange.hpp"
+
+namespace orrery::experiments {
+
+sim::FieldRows<ExpertExchangeParams> ExpertExchangeParams::fields() {
+  using P = ExpertExchangeParams;
+  using sim::Unit;
+  static const sim::FieldTable table{
+      sim::field("kernel", &P::kernel,
+                 "low_latency: a row for each choice straight to its device; normal: once to a node, then to devices."),
+      sim::field("nic", &P::nic, Unit::bytes_per_s, sim::between(1e3, 1e15),
+                 "What the kernel reaches of a device's network card; null: as DeepEP on H800 and ConnectX-7."),
+      sim::field("node", &P::node, Unit::bytes_per_s, sim::between(1e3, 1e15),
+                 "What it reaches inside a node; null: likewise."),
+      sim::field("start", &P::start_s, Unit::seconds, sim::between(0, 1), "Of an exchange; null: likewise."),
+      sim::field("node_devices", &P::node_devices, Unit::count, sim::between(1, 4096), "Devices of a node."),
+      sim::field("node_limit", &P::node_limit, Unit::count, sim::at_least(0),
+                 "Nodes that a token may have experts on (normal); 0: any.")};
+  return table;
+}
+
+double ExpertExchange::time_s(std::int64_t bytes, std::int64_t ranks) const {
+  hw::ExchangeRates rates = hw::deepep_v1(params.kernel);
+  rates.nic = params.nic.value_or(rates.nic);
+  rates.node = params.node.value_or(rates.node);
+  rates.start_s = params.start_s.value_or(rates.start_s);
+  // One token with rows as large as all of the tokens' together: bytes are what counts.
+  const hw::ExchangeShape shape{.tokens = 1,
+                                .top_k = top_k,
+                                .gpus = ranks,
+                                .node_gpus = params.node_devices,
+                                .node_limit = params.node_limit,
+                                .row_bytes = (bytes + top_k - 1) / top_k};
+  return hw::expert_exchange(params.kernel, shape, rates).time_s;
+}
+
+}  // namespace orrery::experiments
