@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "experiments/base/experiment.hpp"
+#include "experiments/systems/experts/prices.hpp"
 #include "models/transformer/transformer.hpp"
 #include "sim/base/units.hpp"
 
@@ -92,18 +93,10 @@ std::vector<typename Registry::Choice> choose(const Registry& registry, const st
   return out;
 }
 
-/// Bytes of the weights of one expert.
+/// Bytes of the weights of one expert, as published.
 double expert_bytes(const models::ModelConfig& model) {
   const models::Transformer t = models::build_transformer(model, model.dtype.value_or(hw::DType::bf16), 1);
-  double bytes = 0;
-  for (const models::LayerKind& kind : t.kinds) {
-    if (!kind.experts) continue;
-    for (const models::Op& op : kind.ops)
-      if (const auto* grouped = std::get_if<models::ExpertShape>(&op.shape))
-        bytes += static_cast<double>(hw::weight_bytes(grouped->weights, t.dtype, grouped->n * grouped->k));
-    break;
-  }
-  return bytes;
+  return static_cast<double>(experts::expert_products(t).bytes(t.dtype));
 }
 
 std::vector<std::int64_t> usual_slots(std::int64_t experts) {

@@ -32,12 +32,7 @@ policies::ExpertCounts play_layer(const traces::RouterTrace& trace, std::size_t 
 policies::ExpertCounts play_trace(const traces::RouterTrace& trace, const policies::ExpertCacheRegistry::Choice& policy,
                                   const CacheTrial& trial) {
   policies::ExpertCounts sum;
-  for (std::size_t layer = 0; layer < trace.layers.size(); ++layer) {
-    const policies::ExpertCounts one = play_layer(trace, layer, policy, trial);
-    sum.requests += one.requests;
-    sum.misses += one.misses;
-    sum.evictions += one.evictions;
-  }
+  for (std::size_t layer = 0; layer < trace.layers.size(); ++layer) sum += play_layer(trace, layer, policy, trial);
   return sum;
 }
 

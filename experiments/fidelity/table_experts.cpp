@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "experiments/base/experiment.hpp"
+#include "experiments/fidelity/shipped_policy.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "experiments/systems/experts/engines.hpp"
 #include "experiments/systems/experts/run.hpp"
@@ -23,17 +24,6 @@ namespace experts_tables {
 using experts::Engine;
 constexpr const Engine& kKtKernel = experts::kEngines[0];
 constexpr const Engine& kKTransformers02 = experts::kEngines[1];
-
-template <class Registry>
-typename Registry::Choice policy(void (*fill)(Registry&), const char* kind, const std::string& name,
-                                 const sim::Node& params = sim::Node::object()) {
-  Registry registry(kind);
-  fill(registry);
-  sim::Faults faults;
-  auto choice = registry.prepare(name, &params, {}, faults);
-  faults.throw_if_any();
-  return choice;
-}
 
 /// A config of one text that decodes, as read_config() would make it.
 experts::Config decoding(const PartShelf& parts, const char* gpu, const char* model, hw::WeightFormat format,
@@ -56,8 +46,8 @@ experts::Config decoding(const PartShelf& parts, const char* gpu, const char* mo
   machine.step_gap_s = engine.step_gap_s;
   config.sections.workload.skip = 20;
   config.trace = traces::generate_router_trace(router, 1);
-  config.sections.policies.schedule = policy(policies::register_expert_schedules, "expert_schedule", "host");
-  config.sections.policies.cache = policy(policies::register_expert_caches, "expert_cache", "lru");
+  config.sections.policies.schedule = shipped_policy(policies::register_expert_schedules, "expert_schedule", "host");
+  config.sections.policies.cache = shipped_policy(policies::register_expert_caches, "expert_cache", "lru");
   return config;
 }
 
@@ -88,7 +78,8 @@ class Placement final : public TableKind {
       config.sections.machine.host.sockets = 2;
       sim::Node params = sim::Node::object();
       params.set("rule", sim::Node::string(column == "front_loading" ? "uniform" : std::string(column)));
-      config.sections.policies.cache = policy(policies::register_expert_caches, "expert_cache", "static", params);
+      config.sections.policies.cache =
+          shipped_policy(policies::register_expert_caches, "expert_cache", "static", params);
       if (column == "front_loading") config.sections.policies.spread = experts::SlotSpread::front;
       out.each_row(column, table, [&](std::size_t row) {
         const double share = table.number(row, "gpu_expert_pct") / 100;

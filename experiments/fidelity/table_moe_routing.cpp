@@ -18,6 +18,7 @@
 
 #include "experiments/experts/cache_trial.hpp"
 #include "experiments/experts/placement_trial.hpp"
+#include "experiments/fidelity/shipped_policy.hpp"
 #include "experiments/fidelity/table_kind.hpp"
 #include "policies/expert_placement/eplb.hpp"
 #include "traces/router/profile.hpp"
@@ -62,17 +63,6 @@ class TraceShelf {
   std::map<std::string, std::optional<traces::RouterTrace>> traces_;
 };
 
-/// A policy of the folder with its parameters as shipped.
-template <class Registry>
-typename Registry::Choice shipped(void (*fill)(Registry&), const char* kind, const std::string& name) {
-  Registry registry(kind);
-  fill(registry);
-  sim::Faults faults;
-  auto choice = registry.prepare(name, nullptr, {}, faults);
-  faults.throw_if_any();
-  return choice;
-}
-
 class CacheOracle final : public TableKind {
  public:
   std::string_view name() const override { return "moe_cache_oracle"; }
@@ -89,7 +79,7 @@ class CacheOracle final : public TableKind {
                                           {"lru_token", "lru", LookUp::token},  {"min_token", "belady", LookUp::token}};
     TraceShelf shelf(table.root());
     for (const Column& column : kColumns) {
-      const auto policy = shipped(policies::register_expert_caches, "expert_cache", column.policy);
+      const auto policy = shipped_policy(policies::register_expert_caches, "expert_cache", column.policy);
       out.each_row(column.column, table, [&](std::size_t row) {
         const traces::RouterTrace* trace = shelf.find(table.text(row, "domain"), 24);
         if (trace == nullptr) return out.skip(column.column, row, "the trace of its domain is not there");
@@ -181,7 +171,7 @@ class RouterProfiles final : public TableKind {
     view.gpus = gpus;
     view.slots = view.experts();
     const auto contiguous =
-        shipped(policies::register_expert_placements, "expert_placement", "contiguous").make()->place(view);
+        shipped_policy(policies::register_expert_placements, "expert_placement", "contiguous").make()->place(view);
     const traces::RouterTrace apart = traces::side_by_side(all, batch);
     return judge_placement(apart, {0, apart.tokens()}, batch, contiguous, gpus).mean();
   }
@@ -242,7 +232,7 @@ class EpImbalance final : public TableKind {
         view.gpus = gpus;
         view.slots = slots;
         const auto placed =
-            shipped(policies::register_expert_placements, "expert_placement", policy).make()->place(view);
+            shipped_policy(policies::register_expert_placements, "expert_placement", policy).make()->place(view);
         sum += judge_placement(*trace, {trace->tokens() / 2, trace->tokens()}, 0, placed, gpus).mean();
         ++domains;
       }

@@ -14,6 +14,12 @@ struct ExpertCounts {
   std::int64_t requests = 0;  ///< experts asked for; one that several tokens of a batch ask for counts once
   std::int64_t misses = 0;
   std::int64_t evictions = 0;
+  ExpertCounts& operator+=(const ExpertCounts& other) {
+    requests += other.requests;
+    misses += other.misses;
+    evictions += other.evictions;
+    return *this;
+  }
   double hit_rate() const { return requests > 0 ? 1 - static_cast<double>(misses) / static_cast<double>(requests) : 0; }
 };
 

@@ -78,7 +78,8 @@ double search(RouterGenerator& best, const std::vector<Knob>& knobs, const std::
   return error;
 }
 
-/// Share of experts that random tokens of a popularity touch: (1 - p_e k)^n experts are missed.
+/// Share of experts that random tokens of a popularity touch, each drawing without replacement: exp(-p_e tau n) misses
+/// e.
 double union_of(const std::vector<double>& popularity, std::int64_t top_k, std::int64_t tokens) {
   // tau such that sum 1 - exp(-p tau) = k: drawing without replacement, as by exponential clocks.
   double low = 0, high = 1;

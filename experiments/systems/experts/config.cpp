@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "experiments/base/named_part.hpp"
 #include "experiments/base/platform_choice.hpp"
 
 namespace orrery::experiments::experts {
@@ -34,14 +35,8 @@ void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
     if (config.host && config.host->kind() != "cpu")
       faults.add(place_of(host, "part"), fmt::format("expected a CPU, got a part of kind {}", config.host->kind()));
   }
-  const std::filesystem::path file = part_file(params.link, place_of(machine, "link"), faults);
-  if (file.empty()) return;
-  config.inputs.push_back(file);
-  try {
-    config.link = hw::read_part<hw::LinkPart>(file).part;
-  } catch (const sim::ConfigError& error) {
-    for (const sim::Fault& fault : error.faults()) faults.add(place_of(machine, "link"), fault.message, fault.hint);
-  }
+  if (const auto link = read_named_part<hw::LinkPart>(params.link, place_of(machine, "link"), config.inputs, faults))
+    config.link = *link;
 }
 
 void read_model(const Node& model, Config& config, sim::Faults& faults) {

@@ -13,8 +13,9 @@ std::int64_t to_ps(double seconds) {
   return std::llround(std::ceil(seconds * 1e12));
 }
 
-/// The expert products of a rank; `parts` that divide each expert once more (sockets).
-ExpertProducts products_of(const models::Transformer& t, std::int64_t parts) {
+}  // namespace
+
+ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts) {
   ExpertProducts out;
   for (const models::LayerKind& kind : t.kinds) {
     if (!kind.experts) continue;
@@ -30,8 +31,6 @@ ExpertProducts products_of(const models::Transformer& t, std::int64_t parts) {
   return out;
 }
 
-}  // namespace
-
 std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
   std::int64_t sum = 0;
   for (const models::ExpertShape& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
@@ -41,7 +40,7 @@ std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
 Prices::Prices(const Config& config) : config_(config), dtype_(config.formats.dtype) {
   const Sections& s = config.sections;
   const models::Transformer t = models::build_transformer(config.model, config.formats, {.tp = s.machine.devices});
-  gpu_ = products_of(t, 1);
+  gpu_ = expert_products(t, 1);
   const std::int64_t layers = config.model.layers, expert_layers = config.expert_layers();
   dense_bytes_ = models::weight_bytes(t) - expert_layers * config.model.experts.count * expert_bytes();
   const WorkloadParams& w = s.workload;
@@ -66,8 +65,8 @@ Prices::Prices(const Config& config) : config_(config), dtype_(config.formats.dt
   dense_ps_ = cost.time_ps - of(hw::OpClass::expert_up) - of(hw::OpClass::expert_down);
 
   const models::Transformer whole = models::build_transformer(config.model, config.host_formats, {});
-  host_ = products_of(whole, s.machine.host.sockets);
-  host_bytes_ = products_of(whole, 1).bytes(dtype_);
+  host_ = expert_products(whole, s.machine.host.sockets);
+  host_bytes_ = expert_products(whole, 1).bytes(dtype_);
 }
 
 std::int64_t Prices::time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,

@@ -17,6 +17,9 @@ struct ExpertProducts {
   std::int64_t bytes(hw::DType dtype) const;
 };
 
+/// Those of a model's experts, each divided by `parts` once more: its intermediate size, as over a host's sockets.
+ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts = 1);
+
 class Prices final : public policies::ExpertPrices {
  public:
   explicit Prices(const Config& config);

@@ -68,9 +68,7 @@ class Player {
     for (std::size_t l = 0; l < after.size(); ++l) {
       const policies::ExpertCounts layer{after[l].requests - before[l].requests, after[l].misses - before[l].misses,
                                          after[l].evictions - before[l].evictions};
-      totals_.counts.requests += layer.requests;
-      totals_.counts.misses += layer.misses;
-      totals_.counts.evictions += layer.evictions;
+      totals_.counts += layer;
       totals_.layer_hit_rate.push_back(layer.hit_rate());
     }
     return std::move(totals_);
@@ -253,11 +251,8 @@ policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::i
   policies::ExpertCounts sum;
   for (std::size_t l = 0; l < slots.size(); ++l) {
     if (slots[l] == 0) continue;
-    const policies::ExpertCounts one = play_layer(trace, l % trace.layers.size(), config.sections.policies.cache,
-                                                  {.slots = slots[l], .look_up = LookUp::request});
-    sum.requests += one.requests;
-    sum.misses += one.misses;
-    sum.evictions += one.evictions;
+    sum += play_layer(trace, l % trace.layers.size(), config.sections.policies.cache,
+                      {.slots = slots[l], .look_up = LookUp::request});
   }
   return sum;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "experiments/base/named_part.hpp"
+
 namespace orrery::experiments::training {
 namespace {
 
@@ -46,30 +48,15 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   config.machine.devices = group.count;
 }
 
-/// The part of that name or file, where it is one of kind P.
-template <class P>
-std::optional<P> read_named(const std::string& name, const sim::Origin& place, TrainingConfig& config,
-                            sim::Faults& faults) {
-  const std::filesystem::path file = part_file(name, place, faults);
-  if (file.empty()) return std::nullopt;
-  config.inputs.push_back(file);
-  try {
-    return hw::read_part<P>(file).part;
-  } catch (const sim::ConfigError& error) {
-    for (const sim::Fault& fault : error.faults()) faults.add(place, fault.message, fault.hint);
-  }
-  return std::nullopt;
-}
-
 void read_links(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
   config.machine.node_devices = params.node.devices;
   if (config.machine.devices > params.node.devices)
-    if (const auto nic =
-            read_named<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config, faults))
+    if (const auto nic = read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"),
+                                                      config.inputs, faults))
       config.machine.nics = NodeNics{*nic, params.node.nics};
   if (!params.host_link.empty())
     config.machine.host_link =
-        read_named<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), config, faults);
+        read_named_part<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), config.inputs, faults);
 }
 
 void read_model(const Node& node, const ModelParams& params, TrainingConfig& config, sim::Faults& faults) {
