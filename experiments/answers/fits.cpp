@@ -62,6 +62,23 @@ Node config_of(const FitsParams& params, const experts::Engine& engine, const st
   return root;
 }
 
+/// The experiment of a config; faults name what was asked, not the config that was made of it.
+std::unique_ptr<Experiment> read_row(const Systems& systems, const Node& config) {
+  constexpr std::pair<std::string_view, const char*> kAsked[] = {
+      {"/machine/part", "PART"},         {"/machine/host/part", "--host"},      {"/machine/link", "--link"},
+      {"/model/config", "MODEL"},        {"/model/weight_format", "--weights"}, {"/workload/router/trace", "--router"},
+      {"/machine/devices", "--devices"}, {"/workload/batch", "--batch"}};
+  try {
+    return read_experiment(systems, config);
+  } catch (const sim::ConfigError& error) {
+    std::vector<sim::Fault> faults = error.faults();
+    for (sim::Fault& fault : faults)
+      for (const auto& [pointer, option] : kAsked)
+        if (fault.where.pointer == pointer) fault.where = {option, ""};
+    throw sim::ConfigError(std::move(faults));
+  }
+}
+
 double figure(const Node& summary, std::string_view path) {
   const Node* value = summary.at(path);
   return value != nullptr ? value->as_number() : 0;
@@ -81,15 +98,15 @@ FitsAnswer ask_fits(const FitsParams& params, const Systems& systems) {
   const std::vector<std::string> formats =
       params.weights.empty() ? std::vector<std::string>{"", "fp8", "int4"} : params.weights;
   FitsAnswer out;
-  out.assumed = fmt::format(
-      "Assumed: {}{}.", params.host.empty() ? "the link alone" : fmt::format("overheads of {} (--engine)", engine.doc),
-      params.router.empty() ? "; experts are chosen as in one public model's traces (--router)" : "");
+  out.assumed =
+      fmt::format("Assumed: overheads of {} (--engine){}.", engine.doc,
+                  params.router.empty() ? "; experts are chosen as in one public model's traces (--router)" : "");
   for (const std::string& weights : formats)
     for (const Way& way : kWays) {
       if (params.host.empty() && std::string_view(way.schedule) != "fetch") continue;
       FitsAnswer::Row row{.weights = weights.empty() ? "published" : weights, .schedule = way.schedule};
       row.config = config_of(params, engine, weights, way);
-      const auto experiment = read_experiment(systems, row.config);
+      const auto experiment = read_row(systems, row.config);
       if (out.asked.empty())
         for (const auto& [name, text] : experiment->restated())
           if (name == "model" || name == "machine") out.asked += (out.asked.empty() ? "" : " on ") + text;

@@ -355,6 +355,9 @@ TEST_CASE("orrery fits: rows, the best of them, their configs", "[unit]") {
   CHECK(none.best() == nullptr);
   CHECK_THAT(fits_text(none),
              Contains("int4        does not fit: weights without experts and keys need") && Contains("Nothing fits."));
+  // Faults name what was asked.
+  params.part = "xeon-6454s";
+  CHECK_THROWS_WITH(ask_fits(params, test_systems()), "PART: expected a GPU, got a part of kind cpu");
   params.engine = "kt_kernle";
   CHECK_THROWS_WITH(ask_fits(params, test_systems()),
                     Contains("unknown engine 'kt_kernle' (did you mean 'kt_kernel'?)"));
