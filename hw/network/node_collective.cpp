@@ -127,6 +127,40 @@ GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, doub
   return {start + std::max(far / share, local), far * fabric.nic->byte_j + near * link.byte_j};
 }
 
+GroupCost uneven_exchange(const NodeFabric& fabric, const RankGroup& group, std::span<const double> bytes) {
+  const auto ranks = static_cast<std::size_t>(group.ranks), inside = static_cast<std::size_t>(group.in_node);
+  const bool one_node = group.in_node == group.ranks || fabric.nic == nullptr;
+  double near = 0, far = 0, sent_near = 0, sent_far = 0;  // the fullest ways; sums
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    double near_out = 0, near_in = 0, far_out = 0, far_in = 0;
+    for (std::size_t other = 0; other < ranks; ++other) {
+      if (other == rank) continue;
+      const bool same = one_node || rank / inside == other / inside;
+      (same ? near_out : far_out) += bytes[rank * ranks + other];
+      (same ? near_in : far_in) += bytes[other * ranks + rank];
+    }
+    near = std::max({near, near_out, near_in});
+    far = std::max({far, far_out, far_in});
+    sent_near += near_out;
+    sent_far += far_out;
+  }
+  const double count = static_cast<double>(group.ranks);
+  if (!(near + far > 0)) return {};
+  if (!(far > 0)) {
+    const std::int64_t together = one_node ? group.ranks : group.in_node;
+    const RankGroup local{.ranks = together, .in_node = together};
+    const double members = static_cast<double>(together);
+    return {node_collective(fabric, LibraryCall::all_to_all, local, near * members / (members - 1)).time_s,
+            sent_near / count * fabric.link.byte_j};
+  }
+  const LinkParams& link = fabric.link;
+  const double share =
+      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  const double start = link.ring.base_s + link.ring.simple_start_s + message_latency(*fabric.nic);
+  return {start + std::max(far / share, near / (link.ring.simple_efficiency * link.bandwidth)),
+          sent_far / count * fabric.nic->byte_j + sent_near / count * link.byte_j};
+}
+
 GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes) {
   if (!(bytes > 0)) return {};
   if (stride < fabric.devices || fabric.nic == nullptr) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "hw/network/library_plan.hpp"
 #include "hw/parts/nic.hpp"
@@ -42,6 +43,11 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
 /// another node once, from where it goes on to its ranks over their links (DeepEP). `bytes`: of all rows, a token
 /// having `choices` of them, spread evenly over the ranks.
 GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices);
+
+/// An all-to-all whose ranks send unlike much: `bytes[from * ranks + to]`; what a rank keeps costs nothing. The fullest
+/// way, out of a rank or into it, over its link or its share of the adapters, sets the time. With equal bytes inside a
+/// node it is node_collective's all-to-all.
+GroupCost uneven_exchange(const NodeFabric& fabric, const RankGroup& group, std::span<const double> bytes);
 
 /// A message to the rank that is `stride` devices further, every rank at once.
 GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes);

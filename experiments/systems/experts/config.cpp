@@ -6,6 +6,7 @@
 
 #include "experiments/base/named_part.hpp"
 #include "experiments/base/platform_choice.hpp"
+#include "experiments/experts/placement_trial.hpp"
 
 namespace orrery::experiments::experts {
 namespace {
@@ -37,6 +38,32 @@ void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
   }
   if (const auto link = read_named_part<hw::LinkPart>(params.link, place_of(machine, "link"), config.inputs, faults))
     config.link = *link;
+  if (params.ranks * params.devices > params.node.devices)
+    config.nic =
+        read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config.inputs, faults);
+}
+
+/// What ranks of experts cannot be together with.
+void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
+  const Sections& s = config.sections;
+  const MachineParams& m = s.machine;
+  if (m.ranks == 1) return;
+  const Node machine = section(root, "machine"), policies = section(root, "policies");
+  if (m.node.devices % m.devices != 0 || (config.nic && m.ranks * m.devices % m.node.devices != 0))
+    faults.add(place_of(section(machine, "node"), "devices"),
+               fmt::format("expected whole nodes of whole ranks: {} ranks of {} on nodes of {} GPUs", m.ranks,
+                           m.devices, m.node.devices));
+  if (s.workload.batch % m.ranks != 0)
+    faults.add(place_of(section(root, "workload"), "batch"),
+               fmt::format("expected as many texts on each of {} ranks, got {}", m.ranks, s.workload.batch));
+  if (s.policies.share || s.policies.prefetch.accuracy > 0)
+    faults.add(place_of(policies, s.policies.share ? "share" : "prefetch"),
+               "ranks hold all of their experts: expected neither a share of them nor prefetch");
+  if (!m.host.part.empty()) faults.add(place_of(machine, "host"), "the experts of ranks have no host");
+  if (s.workload.skip == 0)
+    faults.add(place_of(section(root, "workload"), "skip"), "expected first steps, 1 at least, to plan a placement on");
+  if (config.gpu && !(config.gpu->link.bandwidth > 0))
+    faults.add(place_of(machine, "part"), fmt::format("{} has no link to its like", config.gpu->name));
 }
 
 void read_model(const Node& model, Config& config, sim::Faults& faults) {
@@ -90,6 +117,37 @@ void read_router(const Node& router, Config& config, sim::Faults& faults) {
                                   config.trace.experts));
 }
 
+/// Keeps the best `active` choices of each token.
+void trim(traces::RouterTrace& trace, std::int64_t active) {
+  const auto kept = static_cast<std::size_t>(active), top_k = static_cast<std::size_t>(trace.top_k);
+  if (kept == top_k) return;
+  for (traces::RouterLayer& layer : trace.layers) {
+    std::vector<traces::ExpertId> choices;
+    for (std::size_t first = 0; first < layer.choices.size(); first += top_k)
+      choices.insert(choices.end(), layer.choices.begin() + static_cast<std::ptrdiff_t>(first),
+                     layer.choices.begin() + static_cast<std::ptrdiff_t>(first + kept));
+    layer.choices = std::move(choices);
+  }
+  trace.top_k = active;
+}
+
+/// Who holds which experts, by what the skipped steps chose.
+void place_experts(const Node& root, Config& config, sim::Faults& faults) {
+  const Sections& s = config.sections;
+  const PlacementParams& params = s.policies.placement;
+  policies::ExpertPlacementView view =
+      placement_view(config.trace, {0, s.workload.skip * s.workload.batch * s.workload.chunk});
+  view.gpus = s.machine.ranks;
+  view.nodes = config.nic ? s.machine.ranks * s.machine.devices / s.machine.node.devices : 1;
+  view.slots = config.trace.experts + params.redundant;
+  const sim::Origin where = place_of(section(root, "policies"), "placement");
+  const auto policy = params.policy.make();
+  std::string obstacle = policies::placement_obstacle(view);
+  if (obstacle.empty()) obstacle = policy->obstacle(view);
+  if (!obstacle.empty()) return faults.add(where, obstacle);
+  config.placement = policy->place(view);
+}
+
 }  // namespace
 
 std::int64_t Config::expert_layers() const {
@@ -109,6 +167,7 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   const Node workload = section(root, "workload");
   read_router(section(workload, "router"), config, faults);
   if (!faults.empty()) return config;
+  check_ranks(root, config, faults);
   if (config.active() > config.trace.top_k)
     faults.add(
         place_of(section(root, "model"), "active"),
@@ -119,6 +178,10 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
     faults.add(workload.origin(),
                fmt::format("expected {} tokens of router choices at least for {} steps of {} texts, got {}",
                            (w.skip + 1) * w.batch * w.chunk, w.skip + 1, w.batch, config.trace.tokens()));
+  if (!faults.empty()) return config;
+  trim(config.trace, config.active());
+  if (w.batch > 1) config.trace = traces::side_by_side(config.trace, w.batch);
+  if (config.sections.machine.ranks > 1) place_experts(root, config, faults);
   return config;
 }
 

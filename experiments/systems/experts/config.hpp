@@ -10,7 +10,9 @@
 #include "experiments/base/config_parts.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/parts/link_part.hpp"
+#include "hw/parts/nic.hpp"
 #include "models/transformer/transformer.hpp"
+#include "policies/expert_placement/expert_placement.hpp"
 #include "policies/expert_schedule/expert_schedule.hpp"
 #include "policies/experts/expert_cache.hpp"
 #include "traces/router/generator.hpp"
@@ -42,10 +44,25 @@ struct HostParams {
   }
 };
 
+struct NodeParams {
+  std::int64_t devices = 8, nics = 8;
+  std::string nic = "ib-ndr-4x";
+  static constexpr auto fields() {
+    using sim::Unit;
+    using N = NodeParams;
+    return sim::FieldTable{
+        sim::field("devices", &N::devices, Unit::count, sim::between(1, 4096),
+                   "GPUs of a node, joined by their links."),
+        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
+        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+  }
+};
+
 struct MachineParams {
   std::string part;
   sim::Node override_;
-  std::int64_t devices = 1;
+  std::int64_t devices = 1, ranks = 1;
+  NodeParams node;
   HostParams host;
   std::string link = "pcie4-x16";
   double memory_margin = 0.1, step_gap_s = 0;
@@ -61,6 +78,10 @@ struct MachineParams {
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
         sim::field("devices", &M::devices, Unit::count, sim::between(1, 1024),
                    "GPUs that share every layer (tensor parallelism); each has a link of its own."),
+        sim::field("ranks", &M::ranks, Unit::count, sim::between(1, 4096),
+                   "Ranks among which experts are placed (expert parallelism), each of `devices` GPUs. Each does the "
+                   "dense part of its texts."),
+        sim::field("node", &M::node, "What joins the GPUs of ranks."),
         sim::field("host", &M::host, "CPUs and their memory, where experts lie that the GPUs have no room for."),
         sim::field("link", &M::link, Unit::reference, sim::any_value(), "Link of the catalog from host to GPU."),
         sim::field("memory_margin", &M::memory_margin, Unit::ratio, sim::between(0, 0.99),
@@ -142,12 +163,37 @@ struct PrefetchParams {
   }
 };
 
+/// Where rows come from. `home`: from the rank of their text, and the results go back there. `onward`: from the rank of
+/// their experts in the layer before, as MoETuner counts (arXiv 2502.06643).
+enum class RowSource : std::uint8_t { home, onward };
+constexpr auto enum_names(RowSource) {
+  using enum RowSource;
+  return sim::names<RowSource>({{"home", home}, {"onward", onward}});
+}
+
+struct PlacementParams {
+  policies::ExpertPlacementRegistry::Choice policy;
+  std::int64_t redundant = 0;
+  RowSource rows = RowSource::home;
+  static constexpr auto fields() {
+    using P = PlacementParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::choice("rule", &P::policy, "contiguous",
+                    "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
+        sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
+                   "Slots of a layer, over all ranks, beyond one an expert."),
+        sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before.")};
+  }
+};
+
 struct PolicyParams {
   policies::ExpertCacheRegistry::Choice cache;
   policies::ExpertScheduleRegistry::Choice schedule;
   std::optional<double> share;
   SlotSpread spread = SlotSpread::even;
   PrefetchParams prefetch;
+  PlacementParams placement;
   static constexpr auto fields() {
     using P = PolicyParams;
     using sim::Unit;
@@ -157,8 +203,8 @@ struct PolicyParams {
         sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
                    "Of the experts, that the GPUs have slots for; null: as many as fit."),
         sim::field("spread", &P::spread, "Whether all layers have as many slots, or the first layers all of theirs."),
-        sim::field("prefetch", &P::prefetch,
-                   "Experts of the next layer that are copied ahead while the link is idle.")};
+        sim::field("prefetch", &P::prefetch, "Experts of the next layer that are copied ahead while the link is idle."),
+        sim::field("placement", &P::placement, "Of experts on several ranks.")};
   }
 };
 
@@ -192,9 +238,11 @@ struct Config {
   Sections sections;
   std::optional<hw::Device> gpu, host;
   hw::LinkPart link;
+  std::optional<hw::NicPart> nic;  ///< where ranks are on several nodes
   models::ModelConfig model;
   models::NumberFormats formats, host_formats;
-  traces::RouterTrace trace;
+  traces::RouterTrace trace;                        ///< texts side by side, the choices that count
+  std::vector<policies::LayerPlacement> placement;  ///< by layer of the trace; empty for one rank
   std::vector<std::filesystem::path> inputs;
   /// Layers with experts.
   std::int64_t expert_layers() const;

@@ -44,15 +44,16 @@ Prices::Prices(const Config& config) : config_(config), dtype_(config.formats.dt
   const std::int64_t layers = config.model.layers, expert_layers = config.expert_layers();
   dense_bytes_ = models::weight_bytes(t) - expert_layers * config.model.experts.count * expert_bytes();
   const WorkloadParams& w = s.workload;
+  const std::int64_t texts = w.batch / s.machine.ranks;
   kv_bytes_ =
-      w.batch * (w.context + w.chunk) * models::kv_bytes_per_token(t) + w.batch * models::state_bytes_per_sequence(t);
+      texts * (w.context + w.chunk) * models::kv_bytes_per_token(t) + texts * models::state_bytes_per_sequence(t);
   copy_ps_ = to_ps(hw::transfer_time(config.link, expert_bytes()));
 
   DeviceIterationModel step(t, *config.gpu);
   BatchShape shape;
-  shape.sequences = shape.logit_rows = w.batch;
-  Segment segment{.first = 0, .last = static_cast<std::int32_t>(layers), .tokens = w.batch * w.chunk};
-  for (std::int64_t text = 0; text < w.batch; ++text) {
+  shape.sequences = shape.logit_rows = texts;
+  Segment segment{.first = 0, .last = static_cast<std::int32_t>(layers), .tokens = texts * w.chunk};
+  for (std::int64_t text = 0; text < texts; ++text) {
     if (w.chunk == 1)
       segment.decode.add(w.context + 1);
     else

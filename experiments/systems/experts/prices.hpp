@@ -32,12 +32,12 @@ class Prices final : public policies::ExpertPrices {
   std::int64_t gpu_ps(std::span<const std::int64_t> rows) const;
   std::int64_t host_ps(std::span<const std::int64_t> rows) const;
 
-  /// A step without its experts' products, of all layers and both edges.
+  /// A rank's step without its experts' products, of all layers and both edges.
   std::int64_t dense_ps() const { return dense_ps_; }
   std::int64_t expert_bytes() const { return gpu_.bytes(dtype_); }  ///< on a GPU
   std::int64_t dense_bytes() const { return dense_bytes_; }         ///< of weights on a GPU, without experts
   std::int64_t host_expert_bytes() const { return host_bytes_; }    ///< all sockets
-  std::int64_t kv_bytes() const { return kv_bytes_; }               ///< on a GPU, of all texts
+  std::int64_t kv_bytes() const { return kv_bytes_; }               ///< on a GPU, of its rank's texts
 
  private:
   using Times = std::map<std::vector<std::int64_t>, std::int64_t>;

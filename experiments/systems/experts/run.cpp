@@ -26,12 +26,10 @@ class Player {
       : config_(config),
         prices_(prices),
         schedule_(config.sections.policies.schedule.make()),
-        trace_(config.sections.workload.batch > 1 ? traces::side_by_side(config.trace, config.sections.workload.batch)
-                                                  : config.trace),
+        trace_(config.trace),
         foretell_(static_cast<std::uint64_t>(config.sections.policies.prefetch.seed), "experts/prefetch"),
         layers_(slots.size()),
         tokens_(static_cast<std::size_t>(config.trace.experts)) {
-    trim();
     for (std::size_t l = 0; l < slots.size(); ++l) {
       LayerState& layer = layers_[l];
       layer.arrives_ps.assign(tokens_.size(), 0);
@@ -75,20 +73,6 @@ class Player {
   }
 
  private:
-  /// Keeps the best `active` choices of each token.
-  void trim() {
-    const auto active = static_cast<std::size_t>(config_.active()), top_k = static_cast<std::size_t>(trace_.top_k);
-    if (active == top_k) return;
-    for (traces::RouterLayer& layer : trace_.layers) {
-      std::vector<ExpertId> kept;
-      for (std::size_t first = 0; first < layer.choices.size(); first += top_k)
-        kept.insert(kept.end(), layer.choices.begin() + static_cast<std::ptrdiff_t>(first),
-                    layer.choices.begin() + static_cast<std::ptrdiff_t>(first + active));
-      layer.choices = std::move(kept);
-    }
-    trace_.top_k = config_.active();
-  }
-
   std::vector<policies::ExpertCounts> counts() const {
     std::vector<policies::ExpertCounts> out;
     for (std::size_t l = 0; l < layers_.size(); ++l)
@@ -222,7 +206,7 @@ class Player {
   const Config& config_;
   const Prices& prices_;
   std::unique_ptr<policies::ExpertSchedule> schedule_;
-  traces::RouterTrace trace_;
+  const traces::RouterTrace& trace_;
   sim::RandomStream foretell_;
   std::vector<LayerState> layers_;
   std::vector<std::int64_t> uncached_ = std::vector<std::int64_t>(layers_.size(), 0);
@@ -246,8 +230,7 @@ std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts,
 }
 
 policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::int64_t>& slots) {
-  const std::int64_t batch = config.sections.workload.batch;
-  const traces::RouterTrace trace = batch > 1 ? traces::side_by_side(config.trace, batch) : config.trace;
+  const traces::RouterTrace& trace = config.trace;
   policies::ExpertCounts sum;
   for (std::size_t l = 0; l < slots.size(); ++l) {
     if (slots[l] == 0) continue;

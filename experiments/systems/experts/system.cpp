@@ -7,6 +7,7 @@
 
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/base/figures.hpp"
+#include "experiments/systems/experts/ranks.hpp"
 #include "experiments/systems/experts/run.hpp"
 
 namespace orrery::experiments {
@@ -34,12 +35,16 @@ class ExpertsExperiment final : public ConfigExperiment {
 
   std::vector<std::pair<std::string, std::string>> restated() const override {
     const Sections& s = config_.sections;
+    if (s.machine.ranks > 1)
+      return {{"model", config_.model.name},
+              {"machine", fmt::format("{} ranks of {} {}", s.machine.ranks, s.machine.devices, config_.gpu->name)},
+              {"step", step_text()},
+              {"placement", s.policies.placement.policy.name}};
     return {{"model", config_.model.name},
             {"machine", fmt::format("{} {}, host {}", s.machine.devices, config_.gpu->name,
                                     config_.host ? fmt::format("{} {}", s.machine.host.sockets, config_.host->name)
                                                  : std::string("that only keeps experts"))},
-            {"step", s.workload.chunk == 1 ? fmt::format("{} decodes", s.workload.batch)
-                                           : fmt::format("{} chunks of {} tokens", s.workload.batch, s.workload.chunk)},
+            {"step", step_text()},
             {"cache, schedule", fmt::format("{}, {}", s.policies.cache.name, s.policies.schedule.name)}};
   }
 
@@ -50,7 +55,9 @@ class ExpertsExperiment final : public ConfigExperiment {
     Node& node = outcome.summary = Node::object();
     node.set("status", Node::string(memory.lacks.empty() ? "ok" : "infeasible"));
     if (!memory.lacks.empty()) node.set("reason", Node::string(memory.lacks));
-    if (memory.lacks.empty()) {
+    if (memory.lacks.empty() && config_.sections.machine.ranks > 1) {
+      write_ranks(play_ranks(config_, prices), node);
+    } else if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
       write_times(play(config_, prices, slots), one_by_one(config_, slots), node);
@@ -66,6 +73,11 @@ class ExpertsExperiment final : public ConfigExperiment {
   }
 
  private:
+  std::string step_text() const {
+    const WorkloadParams& w = config_.sections.workload;
+    return w.chunk == 1 ? fmt::format("{} decodes", w.batch) : fmt::format("{} chunks of {} tokens", w.batch, w.chunk);
+  }
+
   Memory fit(const Prices& prices) const {
     const Sections& s = config_.sections;
     const std::int64_t all = config_.expert_layers() * config_.trace.experts;
@@ -73,12 +85,14 @@ class ExpertsExperiment final : public ConfigExperiment {
     Memory out{.dense = prices.dense_bytes(), .kv = prices.kv_bytes()};
     const double left = room - static_cast<double>(out.dense + out.kv);
     const double fits = std::floor(std::max(0.0, left) / static_cast<double>(prices.expert_bytes()));
-    const double slots = s.policies.share ? std::round(*s.policies.share * static_cast<double>(all))
-                                          : std::min(fits, static_cast<double>(all));
+    const bool ranks = s.machine.ranks > 1;  // each holds what is placed there
+    const double slots = ranks              ? static_cast<double>(most_slots(config_))
+                         : s.policies.share ? std::round(*s.policies.share * static_cast<double>(all))
+                                            : std::min(fits, static_cast<double>(all));
     out.share = slots / static_cast<double>(all);
     out.experts = static_cast<std::int64_t>(slots) * prices.expert_bytes();
     out.gpu = out.dense + out.kv + out.experts;
-    out.host_experts = slots < static_cast<double>(all) ? all * prices.host_expert_bytes() : 0;
+    out.host_experts = slots < static_cast<double>(all) && !ranks ? all * prices.host_expert_bytes() : 0;
     const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
     if (left < 0)
       out.lacks = fmt::format("weights without experts and keys need {}, the GPU has {} beside its margin",
@@ -93,6 +107,28 @@ class ExpertsExperiment final : public ConfigExperiment {
                                 bytes(has));
     }
     return out;
+  }
+
+  void write_ranks(const RankTotals& totals, Node& node) const {
+    const WorkloadParams& w = config_.sections.workload;
+    const MachineParams& m = config_.sections.machine;
+    const auto steps = static_cast<double>(totals.steps);
+    const double seconds = static_cast<double>(totals.time_ps()) * 1e-12;
+    const double tokens = static_cast<double>(w.batch * w.chunk) * steps;
+    node.set("simulated_s", Node::real(seconds));
+    node.set("steps", Node::integer(totals.steps));
+    Node& throughput = node.set("throughput", Node::object());
+    throughput.set("tokens_per_s", ratio(tokens, seconds));
+    throughput.set("tokens_per_s_gpu", ratio(tokens, seconds * static_cast<double>(m.ranks * m.devices)));
+    Node& step = node.set("step_s", Node::object());
+    step.set("total", ratio(seconds, steps));
+    step.set("dense", ratio(static_cast<double>(totals.dense_ps) * 1e-12, steps));
+    step.set("gpu_experts", ratio(static_cast<double>(totals.experts_ps) * 1e-12, steps));
+    step.set("exchange", ratio(static_cast<double>(totals.exchange_ps) * 1e-12, steps));
+    Node& layer = node.set("layer_s", Node::object());
+    layer.set("experts", distribution_figures(totals.layer_experts, 1e-12, kLatencyQuantiles));
+    layer.set("exchange", distribution_figures(totals.layer_exchange, 1e-12, kLatencyQuantiles));
+    node.set("imbalance", Node::real(totals.imbalance));
   }
 
   void write_times(const RunTotals& totals, const policies::ExpertCounts& alone, Node& node) const {

@@ -1,0 +1,142 @@
+#include "experiments/systems/experts/ranks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "hw/network/node_collective.hpp"
+#include "traces/router/profile.hpp"
+
+namespace orrery::experiments::experts {
+namespace {
+
+using traces::ExpertId;
+
+/// The slots of a layer's experts, and whose turn it is.
+struct Replicas {
+  std::vector<std::vector<std::int32_t>> slots;  ///< by expert
+  std::vector<std::size_t> turn;                 ///< by expert
+};
+
+class RankPlayer {
+ public:
+  RankPlayer(const Config& config, const Prices& prices)
+      : config_(config),
+        prices_(prices),
+        ranks_(static_cast<std::size_t>(config.sections.machine.ranks)),
+        home_(config.sections.policies.placement.rows == RowSource::home),
+        layers_(static_cast<std::size_t>(config.expert_layers())) {
+    const MachineParams& m = config.sections.machine;
+    fabric_.devices = m.node.devices;
+    fabric_.nics = m.node.nics;
+    if (config.nic) fabric_.nic = &*config.nic;
+    group_ = hw::rank_group(fabric_, m.ranks, m.devices);
+    // The GPUs of a rank share its rows.
+    row_bytes_ = static_cast<double>(config.model.hidden_size * hw::bytes_of(config.formats.dtype)) /
+                 static_cast<double>(m.devices);
+    for (const policies::LayerPlacement& placed : config.placement) {
+      Replicas of{std::vector<std::vector<std::int32_t>>(static_cast<std::size_t>(config.trace.experts)),
+                  std::vector<std::size_t>(static_cast<std::size_t>(config.trace.experts), 0)};
+      for (std::size_t slot = 0; slot < placed.expert.size(); ++slot)
+        of.slots[static_cast<std::size_t>(placed.expert[slot])].push_back(static_cast<std::int32_t>(slot));
+      replicas_.push_back(std::move(of));
+    }
+  }
+
+  RankTotals play() {
+    const WorkloadParams& w = config_.sections.workload;
+    const std::int64_t a_step = w.batch * w.chunk;
+    std::int64_t steps = config_.trace.tokens() / a_step;
+    if (w.steps) steps = std::min(steps, w.skip + *w.steps);
+    const std::int64_t gap = std::llround(config_.sections.machine.step_gap_s * 1e12);
+    for (std::int64_t step = w.skip; step < steps; ++step) {
+      source_.clear();
+      for (std::size_t l = 0; l < layers_; ++l) play_layer(l % config_.trace.layers.size(), step * a_step, a_step);
+      totals_.dense_ps += prices_.dense_ps() + gap;
+      ++totals_.steps;
+    }
+    const double played = static_cast<double>(totals_.steps) * static_cast<double>(layers_);
+    if (played > 0) totals_.imbalance /= played;
+    return std::move(totals_);
+  }
+
+ private:
+  void play_layer(std::size_t l, std::int64_t first, std::int64_t count) {
+    const policies::LayerPlacement& placed = config_.placement[l];
+    const std::span<const ExpertId> chosen = config_.trace.choices(l, first, first + count);
+    const auto top_k = static_cast<std::size_t>(config_.trace.top_k);
+    const auto texts = static_cast<std::size_t>(config_.sections.workload.batch);
+    bytes_.assign(ranks_ * ranks_, 0);
+    rows_.assign(placed.expert.size(), 0);
+    went_.resize(chosen.size());
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      Replicas& of = replicas_[l];
+      const std::vector<std::int32_t>& slots = of.slots[chosen[i]];
+      const auto slot = static_cast<std::size_t>(slots[of.turn[chosen[i]]++ % slots.size()]);
+      const auto to = static_cast<std::size_t>(placed.gpu[slot]);
+      ++rows_[slot];
+      // Texts of a step are side by side, as many on each rank.
+      const std::size_t text = i / top_k % texts;
+      const std::size_t from = home_ || source_.empty() ? text * ranks_ / texts : source_[i];
+      bytes_[from * ranks_ + to] += row_bytes_;
+      went_[i] = to;
+    }
+    if (!home_) std::swap(source_, went_);
+    note(placed);
+  }
+
+  /// The layer's times, from its rows.
+  void note(const policies::LayerPlacement& placed) {
+    std::vector<double> loads(ranks_, 0);
+    std::vector<std::int64_t> mine;
+    std::int64_t slowest = 0;
+    for (std::size_t slot = 0; slot < rows_.size();) {  // a rank's slots stand together
+      const std::int64_t rank = placed.gpu[slot];
+      for (mine.clear(); slot < rows_.size() && placed.gpu[slot] == rank; ++slot) {
+        if (rows_[slot] > 0) mine.push_back(rows_[slot]);
+        loads[static_cast<std::size_t>(rank)] += static_cast<double>(rows_[slot]);
+      }
+      slowest = std::max(slowest, prices_.gpu_ps(mine));
+    }
+    const hw::GroupCost out = hw::uneven_exchange(fabric_, group_, bytes_);
+    // The way back is the way there turned round, and as long: ways in and out are told apart only by which is fuller.
+    const auto exchange = std::llround((home_ ? 2 : 1) * out.time_s * 1e12);
+    totals_.experts_ps += slowest;
+    totals_.exchange_ps += exchange;
+    totals_.layer_experts.add(slowest);
+    totals_.layer_exchange.add(exchange);
+    totals_.imbalance += traces::imbalance(loads);
+  }
+
+  const Config& config_;
+  const Prices& prices_;
+  std::size_t ranks_;
+  bool home_;
+  std::size_t layers_;
+  hw::NodeFabric fabric_{config_.gpu->link};
+  hw::RankGroup group_;
+  double row_bytes_ = 0;
+  std::vector<Replicas> replicas_;          // by layer of the trace
+  std::vector<double> bytes_;               // from rank to rank
+  std::vector<std::int64_t> rows_;          // by slot
+  std::vector<std::size_t> source_, went_;  // by choice: the rank where it was in the layer before; where it is
+  RankTotals totals_;
+};
+
+}  // namespace
+
+RankTotals play_ranks(const Config& config, const Prices& prices) {
+  return RankPlayer(config, prices).play();
+}
+
+std::int64_t most_slots(const Config& config) {
+  std::vector<std::int64_t> held(static_cast<std::size_t>(config.sections.machine.ranks), 0);
+  const auto layers = static_cast<std::size_t>(config.expert_layers());
+  for (std::size_t l = 0; l < layers; ++l)
+    for (const std::int64_t gpu : config.placement[l % config.placement.size()].gpu)
+      ++held[static_cast<std::size_t>(gpu)];
+  return std::ranges::max(held);
+}
+
+}  // namespace orrery::experiments::experts
