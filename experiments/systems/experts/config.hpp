@@ -171,10 +171,20 @@ constexpr auto enum_names(RowSource) {
   return sim::names<RowSource>({{"home", home}, {"onward", onward}});
 }
 
+/// How often a token travels: to each of its experts; once to each rank that has any; once to each node, and from the
+/// rank with the same place there on to that node's ranks (DeepEP's normal kernels).
+enum class RowSends : std::uint8_t { expert, rank, node };
+constexpr auto enum_names(RowSends) {
+  using enum RowSends;
+  return sim::names<RowSends>({{"expert", expert}, {"rank", rank}, {"node", node}});
+}
+
 struct PlacementParams {
   policies::ExpertPlacementRegistry::Choice policy;
   std::int64_t redundant = 0;
   RowSource rows = RowSource::home;
+  RowSends once = RowSends::expert;
+  std::optional<hw::DType> dispatch;
   static constexpr auto fields() {
     using P = PlacementParams;
     using sim::Unit;
@@ -183,7 +193,9 @@ struct PlacementParams {
                     "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
         sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
                    "Slots of a layer, over all ranks, beyond one an expert."),
-        sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before.")};
+        sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before."),
+        sim::field("once", &P::once, "What a token goes to once: each of its experts, each rank or each node of them."),
+        sim::field("dispatch", &P::dispatch, "Type of rows on their way to experts; null: that of activations.")};
   }
 };
 

@@ -35,6 +35,9 @@ class RankPlayer {
     // The GPUs of a rank share its rows.
     row_bytes_ = static_cast<double>(config.model.hidden_size * hw::bytes_of(config.formats.dtype)) /
                  static_cast<double>(m.devices);
+    const hw::DType dispatch = config.sections.policies.placement.dispatch.value_or(config.formats.dtype);
+    dispatch_share_ =
+        static_cast<double>(hw::bytes_of(dispatch)) / static_cast<double>(hw::bytes_of(config.formats.dtype));
     for (const policies::LayerPlacement& placed : config.placement) {
       Replicas of{std::vector<std::vector<std::int32_t>>(static_cast<std::size_t>(config.trace.experts)),
                   std::vector<std::size_t>(static_cast<std::size_t>(config.trace.experts), 0)};
@@ -79,11 +82,30 @@ class RankPlayer {
       // Texts of a step are side by side, as many on each rank.
       const std::size_t text = i / top_k % texts;
       const std::size_t from = home_ || source_.empty() ? text * ranks_ / texts : source_[i];
-      bytes_[from * ranks_ + to] += row_bytes_;
+      if (i % top_k == 0) seen_.clear();
+      send(from, to);
       went_[i] = to;
     }
     if (!home_) std::swap(source_, went_);
     note(placed);
+  }
+
+  /// A row of a token to the rank of one of its experts, unless it is there already.
+  void send(std::size_t from, std::size_t to) {
+    const RowSends once = config_.sections.policies.placement.once;
+    if (once != RowSends::expert) {
+      if (std::ranges::find(seen_, to) != seen_.end()) return;
+      seen_.push_back(to);
+    }
+    const auto inside = static_cast<std::size_t>(group_.in_node);
+    if (once != RowSends::node || from / inside == to / inside) {
+      bytes_[from * ranks_ + to] += row_bytes_;
+      return;
+    }
+    const std::size_t node = to / inside, relay = node * inside + from % inside;
+    const bool there = std::ranges::any_of(seen_, [&](std::size_t r) { return r != to && r / inside == node; });
+    if (!there) bytes_[from * ranks_ + relay] += row_bytes_;
+    bytes_[relay * ranks_ + to] += row_bytes_;
   }
 
   /// The layer's times, from its rows.
@@ -99,9 +121,11 @@ class RankPlayer {
       }
       slowest = std::max(slowest, prices_.gpu_ps(mine));
     }
-    const hw::GroupCost out = hw::uneven_exchange(fabric_, group_, bytes_);
-    // The way back is the way there turned round, and as long: ways in and out are told apart only by which is fuller.
-    const auto exchange = std::llround((home_ ? 2 : 1) * out.time_s * 1e12);
+    // The way back is the way there turned round: of equal rows it takes as long.
+    double seconds = home_ ? hw::uneven_exchange(fabric_, group_, bytes_).time_s : 0;
+    for (double& bytes : bytes_) bytes *= dispatch_share_;
+    seconds += hw::uneven_exchange(fabric_, group_, bytes_).time_s;
+    const auto exchange = std::llround(seconds * 1e12);
     totals_.experts_ps += slowest;
     totals_.exchange_ps += exchange;
     totals_.layer_experts.add(slowest);
@@ -116,11 +140,12 @@ class RankPlayer {
   std::size_t layers_;
   hw::NodeFabric fabric_{config_.gpu->link};
   hw::RankGroup group_;
-  double row_bytes_ = 0;
-  std::vector<Replicas> replicas_;          // by layer of the trace
-  std::vector<double> bytes_;               // from rank to rank
-  std::vector<std::int64_t> rows_;          // by slot
-  std::vector<std::size_t> source_, went_;  // by choice: the rank where it was in the layer before; where it is
+  double row_bytes_ = 0, dispatch_share_ = 1;  // of results; what rows on their way to experts have of them
+  std::vector<Replicas> replicas_;             // by layer of the trace
+  std::vector<double> bytes_;                  // from rank to rank
+  std::vector<std::int64_t> rows_;             // by slot
+  std::vector<std::size_t> source_, went_;     // by choice: the rank where it was in the layer before; where it is
+  std::vector<std::size_t> seen_;              // ranks that the present token has been sent to
   RankTotals totals_;
 };
 
