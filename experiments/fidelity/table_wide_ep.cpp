@@ -13,6 +13,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
+#include "experiments/systems/experts/prices.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/network/expert_exchange.hpp"
@@ -60,11 +61,6 @@ class Exchanges final : public TableKind {
   }
 };
 
-/// Of exchanges beside compute, against alone.
-constexpr double kOverlapped = 1.43;
-/// That DeepEP's normal kernels of version 1 keep.
-constexpr double kExchangeSms = 24;
-
 /// A step of one GPU among `ep`.
 struct Step {
   std::int64_t ep = 1, decodes = 0, prompt_tokens = 0, length = 1;
@@ -110,29 +106,6 @@ class Serving final : public TableKind {
   }
 
  private:
-  /// Share of a class that is done behind the dispatch: experts and what prepares their rows; of passes that both
-  /// halves of a layer have, half.
-  static double of_experts(hw::OpClass op) {
-    using enum hw::OpClass;
-    switch (op) {
-      case router:
-      case expert_up:
-      case expert_down:
-      case ffn_up:
-      case ffn_down:
-      case activation:
-      case gather:
-      case scatter:
-        return 1;
-      case norm:
-      case residual:
-      case quantise:
-        return 0.5;
-      default:
-        return 0;
-    }
-  }
-
   /// What a GPU does for a batch, s: before the dispatch and behind it, and both exchanges alone.
   struct Parts {
     double attention_s = 0, experts_s = 0, dispatch_s = 0, combine_s = 0;
@@ -177,8 +150,8 @@ class Serving final : public TableKind {
       if (op == hw::OpClass::all_reduce) continue;  // a library's exchange, in place of which DeepEP's comes
       const double time_s = static_cast<double>(cost.class_ps[i]) * 1e-12;
       const bool product = op == hw::OpClass::expert_up || op == hw::OpClass::expert_down;
-      out.experts_s += of_experts(op) * time_s * (product ? 1 + step.imbalance : 1);
-      out.attention_s += (1 - of_experts(op)) * time_s;
+      out.experts_s += experts::behind_dispatch(op) * time_s * (product ? 1 + step.imbalance : 1);
+      out.attention_s += (1 - experts::behind_dispatch(op)) * time_s;
     }
     const auto way_s = [&](std::int64_t element) {
       const hw::ExchangeShape shape{.tokens = step.decodes + step.prompt_tokens,
@@ -202,18 +175,17 @@ class Serving final : public TableKind {
     return p.attention_s + p.experts_s + p.dispatch_s + p.combine_s;
   }
 
-  /// Two halves, A and B, that take turns: attention of B while A dispatches, experts of A while B dispatches, experts
-  /// of B while A combines, attention of A's next layer while B combines. Normal kernels keep 24 SMs of the GPU (the
-  /// table of DeepEP), low-latency ones none.
+  /// Two halves that take turns. Normal kernels keep cores of the GPU, low-latency ones none.
   double in_turns_s(const hw::Device& device, Step step) const {
     step.decodes = (step.decodes + 1) / 2;
     step.prompt_tokens = (step.prompt_tokens + 1) / 2;
     const Parts p = parts_of(device, step);
-    const double left =
-        kernel_of(step) == ExchangeKernel::normal ? 1 - kExchangeSms / static_cast<double>(device.cores) : 1;
-    const double a = p.attention_s / left, m = p.experts_s / left;
-    const double d = kOverlapped * p.dispatch_s, c = kOverlapped * p.combine_s;
-    return std::max(a, d) + std::max(m, d) + std::max(m, c) + std::max(a, c);
+    const bool normal = kernel_of(step) == ExchangeKernel::normal;
+    return hw::layer_in_turns({.attention_s = p.attention_s,
+                               .experts_s = p.experts_s,
+                               .dispatch_s = p.dispatch_s,
+                               .combine_s = p.combine_s,
+                               .cores_share = normal ? hw::kExchangeCores / static_cast<double>(device.cores) : 0});
   }
 };
 

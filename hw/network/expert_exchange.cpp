@@ -52,4 +52,11 @@ ExchangeRates deepep_v2(std::int64_t sms) {
   return {.nic = 45.5e9, .node = sms >= 64 ? 733e9 : 660e9};
 }
 
+double layer_in_turns(const HalfLayer& half) {
+  const double left = 1 - half.cores_share;
+  const double a = half.attention_s / left, m = half.experts_s / left;
+  const double d = kExchangeBesideKernels * half.dispatch_s, c = kExchangeBesideKernels * half.combine_s;
+  return std::max(a, d) + std::max(m, d) + std::max(m, c) + std::max(a, c);
+}
+
 }  // namespace orrery::hw

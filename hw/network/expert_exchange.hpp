@@ -53,4 +53,22 @@ ExchangeTime expert_exchange(ExchangeKernel kernel, const ExchangeShape& shape, 
 ExchangeRates deepep_v1(ExchangeKernel kernel);
 ExchangeRates deepep_v2(std::int64_t sms);
 
+/// What half of a batch takes of a layer alone, s.
+struct HalfLayer {
+  double attention_s = 0;  ///< and all else before its rows leave
+  double experts_s = 0;    ///< and all else behind the dispatch
+  double dispatch_s = 0, combine_s = 0;
+  double cores_share = 0;  ///< of the GPU, that exchanges keep from the rest
+};
+
+/// How much slower an exchange is beside kernels: dispatch and combine of deepseek_dualpipe_profile.csv, 3.85 + 6.2 ms
+/// against 2.35 + 4.7 alone.
+inline constexpr double kExchangeBesideKernels = 1.43;
+/// Cores that DeepEP's normal kernels keep (deepep_bandwidth.csv).
+inline constexpr double kExchangeCores = 24;
+
+/// A layer of two halves, A and B, that take turns: attention of B while A dispatches, experts of A while B dispatches,
+/// experts of B while A combines, attention of A's next layer while B combines.
+double layer_in_turns(const HalfLayer& half);
+
 }  // namespace orrery::hw

@@ -185,6 +185,7 @@ struct PlacementParams {
   RowSource rows = RowSource::home;
   RowSends once = RowSends::expert;
   std::optional<hw::DType> dispatch;
+  bool in_turns = false;
   static constexpr auto fields() {
     using P = PlacementParams;
     using sim::Unit;
@@ -195,7 +196,9 @@ struct PlacementParams {
                    "Slots of a layer, over all ranks, beyond one an expert."),
         sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before."),
         sim::field("once", &P::once, "What a token goes to once: each of its experts, each rank or each node of them."),
-        sim::field("dispatch", &P::dispatch, "Type of rows on their way to experts; null: that of activations.")};
+        sim::field("dispatch", &P::dispatch, "Type of rows on their way to experts; null: that of activations."),
+        sim::field("in_turns", &P::in_turns,
+                   "Whether each rank's texts make two halves, of which one computes while the other's rows travel.")};
   }
 };
 

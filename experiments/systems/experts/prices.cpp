@@ -37,32 +37,59 @@ std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
   return sum;
 }
 
-Prices::Prices(const Config& config) : config_(config), dtype_(config.formats.dtype) {
+double behind_dispatch(hw::OpClass op) {
+  using enum hw::OpClass;
+  switch (op) {
+    case router:
+    case expert_up:
+    case expert_down:
+    case ffn_up:
+    case ffn_down:
+    case activation:
+    case gather:
+    case scatter:
+      return 1;
+    case norm:
+    case residual:
+    case quantise:
+      return 0.5;
+    default:
+      return 0;
+  }
+}
+
+Prices::Prices(const Config& config, std::int64_t parts) : config_(config), dtype_(config.formats.dtype) {
   const Sections& s = config.sections;
   const models::Transformer t = models::build_transformer(config.model, config.formats, {.tp = s.machine.devices});
   gpu_ = expert_products(t, 1);
   const std::int64_t layers = config.model.layers, expert_layers = config.expert_layers();
   dense_bytes_ = models::weight_bytes(t) - expert_layers * config.model.experts.count * expert_bytes();
   const WorkloadParams& w = s.workload;
-  const std::int64_t texts = w.batch / s.machine.ranks;
-  kv_bytes_ =
-      texts * (w.context + w.chunk) * models::kv_bytes_per_token(t) + texts * models::state_bytes_per_sequence(t);
+  const bool divides = w.batch / s.machine.ranks >= parts;  // texts, else the tokens of each
+  const std::int64_t texts = w.batch / s.machine.ranks / (divides ? parts : 1);
+  const std::int64_t chunk = std::max<std::int64_t>(1, w.chunk / (divides ? 1 : parts));
+  kv_bytes_ = texts * (w.context + chunk) * models::kv_bytes_per_token(t) + texts * models::state_bytes_per_sequence(t);
   copy_ps_ = to_ps(hw::transfer_time(config.link, expert_bytes()));
 
   DeviceIterationModel step(t, *config.gpu);
   BatchShape shape;
   shape.sequences = shape.logit_rows = texts;
-  Segment segment{.first = 0, .last = static_cast<std::int32_t>(layers), .tokens = texts * w.chunk};
+  Segment segment{.first = 0, .last = static_cast<std::int32_t>(layers), .tokens = texts * chunk};
   for (std::int64_t text = 0; text < texts; ++text) {
-    if (w.chunk == 1)
+    if (chunk == 1)
       segment.decode.add(w.context + 1);
     else
-      segment.prefill.add(w.chunk, w.context);
+      segment.prefill.add(chunk, w.context);
   }
   shape.segments.push_back(segment);
   IterationCost cost;
   step.cost(shape, cost);
   const auto of = [&](hw::OpClass op) { return cost.class_ps[static_cast<std::size_t>(op)]; };
+  for (std::size_t i = 0; i < hw::kOpClasses; ++i) {
+    const auto op = static_cast<hw::OpClass>(i);
+    if (op != hw::OpClass::expert_up && op != hw::OpClass::expert_down)
+      behind_ps_ += std::llround(behind_dispatch(op) * static_cast<double>(cost.class_ps[i]));
+  }
   dense_ps_ = cost.time_ps - of(hw::OpClass::expert_up) - of(hw::OpClass::expert_down);
 
   const models::Transformer whole = models::build_transformer(config.model, config.host_formats, {});

@@ -20,9 +20,14 @@ struct ExpertProducts {
 /// Those of a model's experts, each divided by `parts` once more: its intermediate size, as over a host's sockets.
 ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts = 1);
 
+/// Share of a class that is done behind the dispatch of rows: experts and what prepares their rows; of passes that both
+/// halves of a layer have, half.
+double behind_dispatch(hw::OpClass op);
+
 class Prices final : public policies::ExpertPrices {
  public:
-  explicit Prices(const Config& config);
+  /// Of a step, or of one of `parts` that its texts (their tokens, where they are fewer) are divided into.
+  explicit Prices(const Config& config, std::int64_t parts = 1);
 
   std::int64_t gpu_ps(std::int64_t tokens) const override { return gpu_ps(std::span(&tokens, 1)); }
   /// One of several: the host's cores share all of its experts, and one alone would leave most of them idle.
@@ -34,6 +39,8 @@ class Prices final : public policies::ExpertPrices {
 
   /// A rank's step without its experts' products, of all layers and both edges.
   std::int64_t dense_ps() const { return dense_ps_; }
+  /// Of it, what comes behind the dispatch of rows.
+  std::int64_t behind_ps() const { return behind_ps_; }
   std::int64_t expert_bytes() const { return gpu_.bytes(dtype_); }  ///< on a GPU
   std::int64_t dense_bytes() const { return dense_bytes_; }         ///< of weights on a GPU, without experts
   std::int64_t host_expert_bytes() const { return host_bytes_; }    ///< all sockets
@@ -47,7 +54,7 @@ class Prices final : public policies::ExpertPrices {
   const Config& config_;
   hw::DType dtype_;
   ExpertProducts gpu_, host_;  ///< of a rank; of a socket
-  std::int64_t dense_ps_ = 0, copy_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0, kv_bytes_ = 0;
+  std::int64_t dense_ps_ = 0, behind_ps_ = 0, copy_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0, kv_bytes_ = 0;
   mutable Times gpu_times_, host_times_;  ///< by sorted rows
 };
 

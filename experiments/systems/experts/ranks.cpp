@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hw/network/expert_exchange.hpp"
 #include "hw/network/node_collective.hpp"
 #include "traces/router/profile.hpp"
 
@@ -26,6 +27,7 @@ class RankPlayer {
         prices_(prices),
         ranks_(static_cast<std::size_t>(config.sections.machine.ranks)),
         home_(config.sections.policies.placement.rows == RowSource::home),
+        parts_(config.sections.policies.placement.in_turns ? 2 : 1),
         layers_(static_cast<std::size_t>(config.expert_layers())) {
     const MachineParams& m = config.sections.machine;
     fabric_.devices = m.node.devices;
@@ -35,6 +37,15 @@ class RankPlayer {
     // The GPUs of a rank share its rows.
     row_bytes_ = static_cast<double>(config.model.hidden_size * hw::bytes_of(config.formats.dtype)) /
                  static_cast<double>(m.devices);
+    if (parts_ > 1) {
+      const double layers = static_cast<double>(config.model.layers) * 1e12;
+      behind_s_ = static_cast<double>(prices.behind_ps()) / layers;
+      before_s_ = static_cast<double>(prices.dense_ps()) / layers - behind_s_;
+      // DeepEP's normal kernels compute; those for few tokens leave all cores to others.
+      if (config.sections.policies.placement.once == RowSends::node)
+        cores_share_ = std::min(0.9, hw::kExchangeCores / static_cast<double>(config.gpu->cores));
+    }
+    dense_layers_ = config.model.layers - config.expert_layers();
     const hw::DType dispatch = config.sections.policies.placement.dispatch.value_or(config.formats.dtype);
     dispatch_share_ =
         static_cast<double>(hw::bytes_of(dispatch)) / static_cast<double>(hw::bytes_of(config.formats.dtype));
@@ -56,7 +67,10 @@ class RankPlayer {
     for (std::int64_t step = w.skip; step < steps; ++step) {
       source_.clear();
       for (std::size_t l = 0; l < layers_; ++l) play_layer(l % config_.trace.layers.size(), step * a_step, a_step);
-      totals_.dense_ps += prices_.dense_ps() + gap;
+      totals_.dense_ps += prices_.dense_ps() * parts_ + gap;
+      // In turns the layers hold their share of the dense part.
+      totals_.time_ps +=
+          gap + (parts_ > 1 ? prices_.dense_ps() * parts_ * dense_layers_ / config_.model.layers : prices_.dense_ps());
       ++totals_.steps;
     }
     const double played = static_cast<double>(totals_.steps) * static_cast<double>(layers_);
@@ -65,29 +79,59 @@ class RankPlayer {
   }
 
  private:
+  /// A layer's slowest experts, and the ways of its rows, s; of one of several parts.
+  struct Layer {
+    double experts_s = 0, dispatch_s = 0, combine_s = 0;
+  };
+
   void play_layer(std::size_t l, std::int64_t first, std::int64_t count) {
+    std::vector<Layer> parts;
+    std::vector<double> loads(ranks_, 0);
+    went_.resize(config_.trace.choices(l, first, first + count).size());
+    for (std::int64_t part = 0; part < parts_; ++part) parts.push_back(play_part(l, first, count, part, loads));
+    if (!home_) source_ = went_;
+    std::int64_t experts = 0, exchange = 0;
+    double turns = 0;
+    for (const Layer& part : parts) {
+      experts += std::llround(part.experts_s * 1e12);
+      exchange += std::llround((part.dispatch_s + part.combine_s) * 1e12);
+      turns = std::max(turns, hw::layer_in_turns({.attention_s = before_s_,
+                                                  .experts_s = part.experts_s + behind_s_,
+                                                  .dispatch_s = part.dispatch_s,
+                                                  .combine_s = part.combine_s,
+                                                  .cores_share = cores_share_}));
+    }
+    totals_.experts_ps += experts;
+    totals_.exchange_ps += exchange;
+    totals_.time_ps += parts_ > 1 ? std::llround(turns * 1e12) : experts + exchange;
+    totals_.layer_experts.add(experts);
+    totals_.layer_exchange.add(exchange);
+    totals_.imbalance += traces::imbalance(loads);
+  }
+
+  /// Rows of the tokens of a part, which every other token belongs to where there are two.
+  Layer play_part(std::size_t l, std::int64_t first, std::int64_t count, std::int64_t part,
+                  std::vector<double>& loads) {
     const policies::LayerPlacement& placed = config_.placement[l];
     const std::span<const ExpertId> chosen = config_.trace.choices(l, first, first + count);
     const auto top_k = static_cast<std::size_t>(config_.trace.top_k);
     const auto texts = static_cast<std::size_t>(config_.sections.workload.batch);
     bytes_.assign(ranks_ * ranks_, 0);
     rows_.assign(placed.expert.size(), 0);
-    went_.resize(chosen.size());
+    Replicas& of = replicas_[l];
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      Replicas& of = replicas_[l];
+      // Texts of a step are side by side, as many on each rank.
+      const std::size_t text = i / top_k % texts, position = i / top_k / texts;
+      if (static_cast<std::int64_t>((text + position) % static_cast<std::size_t>(parts_)) != part) continue;
       const std::vector<std::int32_t>& slots = of.slots[chosen[i]];
       const auto slot = static_cast<std::size_t>(slots[of.turn[chosen[i]]++ % slots.size()]);
       const auto to = static_cast<std::size_t>(placed.gpu[slot]);
       ++rows_[slot];
-      // Texts of a step are side by side, as many on each rank.
-      const std::size_t text = i / top_k % texts;
-      const std::size_t from = home_ || source_.empty() ? text * ranks_ / texts : source_[i];
       if (i % top_k == 0) seen_.clear();
-      send(from, to);
+      send(home_ || source_.empty() ? text * ranks_ / texts : source_[i], to);
       went_[i] = to;
     }
-    if (!home_) std::swap(source_, went_);
-    note(placed);
+    return price(placed, loads);
   }
 
   /// A row of a token to the rank of one of its experts, unless it is there already.
@@ -108,9 +152,8 @@ class RankPlayer {
     bytes_[relay * ranks_ + to] += row_bytes_;
   }
 
-  /// The layer's times, from its rows.
-  void note(const policies::LayerPlacement& placed) {
-    std::vector<double> loads(ranks_, 0);
+  /// What was sent and is to be computed takes so long; `loads` receives the ranks' rows.
+  Layer price(const policies::LayerPlacement& placed, std::vector<double>& loads) {
     std::vector<std::int64_t> mine;
     std::int64_t slowest = 0;
     for (std::size_t slot = 0; slot < rows_.size();) {  // a rank's slots stand together
@@ -121,31 +164,29 @@ class RankPlayer {
       }
       slowest = std::max(slowest, prices_.gpu_ps(mine));
     }
+    Layer out{.experts_s = static_cast<double>(slowest) * 1e-12};
     // The way back is the way there turned round: of equal rows it takes as long.
-    double seconds = home_ ? hw::uneven_exchange(fabric_, group_, bytes_).time_s : 0;
+    if (home_) out.combine_s = hw::uneven_exchange(fabric_, group_, bytes_).time_s;
     for (double& bytes : bytes_) bytes *= dispatch_share_;
-    seconds += hw::uneven_exchange(fabric_, group_, bytes_).time_s;
-    const auto exchange = std::llround(seconds * 1e12);
-    totals_.experts_ps += slowest;
-    totals_.exchange_ps += exchange;
-    totals_.layer_experts.add(slowest);
-    totals_.layer_exchange.add(exchange);
-    totals_.imbalance += traces::imbalance(loads);
+    out.dispatch_s = hw::uneven_exchange(fabric_, group_, bytes_).time_s;
+    return out;
   }
 
   const Config& config_;
   const Prices& prices_;
   std::size_t ranks_;
   bool home_;
+  std::int64_t parts_, dense_layers_ = 0;
   std::size_t layers_;
   hw::NodeFabric fabric_{config_.gpu->link};
   hw::RankGroup group_;
-  double row_bytes_ = 0, dispatch_share_ = 1;  // of results; what rows on their way to experts have of them
-  std::vector<Replicas> replicas_;             // by layer of the trace
-  std::vector<double> bytes_;                  // from rank to rank
-  std::vector<std::int64_t> rows_;             // by slot
-  std::vector<std::size_t> source_, went_;     // by choice: the rank where it was in the layer before; where it is
-  std::vector<std::size_t> seen_;              // ranks that the present token has been sent to
+  double row_bytes_ = 0, dispatch_share_ = 1;             // of results; what rows on their way to experts have of them
+  double before_s_ = 0, behind_s_ = 0, cores_share_ = 0;  // of half a layer: before the dispatch, behind it
+  std::vector<Replicas> replicas_;                        // by layer of the trace
+  std::vector<double> bytes_;                             // from rank to rank
+  std::vector<std::int64_t> rows_;                        // by slot
+  std::vector<std::size_t> source_, went_;  // by choice: the rank where it was in the layer before; where it is
+  std::vector<std::size_t> seen_;           // ranks that the present token has been sent to
   RankTotals totals_;
 };
 

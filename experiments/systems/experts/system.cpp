@@ -56,7 +56,8 @@ class ExpertsExperiment final : public ConfigExperiment {
     node.set("status", Node::string(memory.lacks.empty() ? "ok" : "infeasible"));
     if (!memory.lacks.empty()) node.set("reason", Node::string(memory.lacks));
     if (memory.lacks.empty() && config_.sections.machine.ranks > 1) {
-      write_ranks(play_ranks(config_, prices), node);
+      const bool in_turns = config_.sections.policies.placement.in_turns;
+      write_ranks(play_ranks(config_, in_turns ? Prices(config_, 2) : prices), node);
     } else if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
@@ -113,7 +114,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     const WorkloadParams& w = config_.sections.workload;
     const MachineParams& m = config_.sections.machine;
     const auto steps = static_cast<double>(totals.steps);
-    const double seconds = static_cast<double>(totals.time_ps()) * 1e-12;
+    const double seconds = static_cast<double>(totals.time_ps) * 1e-12;
     const double tokens = static_cast<double>(w.batch * w.chunk) * steps;
     node.set("simulated_s", Node::real(seconds));
     node.set("steps", Node::integer(totals.steps));
