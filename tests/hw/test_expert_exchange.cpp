@@ -77,4 +77,16 @@ TEST_CASE("expert exchange: DeepEP's published times", "[golden]") {
   CHECK(deepep_v2(64).node > deepep_v2(24).node);
 }
 
+TEST_CASE("expert exchange: halves in turns", "[theory]") {
+  // Rows that take nothing: both halves' kernels one after the other.
+  CHECK(layer_in_turns({.attention_s = 2, .experts_s = 1}) == Approx(2 * (2 + 1)));
+  // Kernels that take nothing: all rows, 1.43 times as slow.
+  CHECK(layer_in_turns({.dispatch_s = 1, .combine_s = 2}) == Approx(2 * 1.43 * (1 + 2)));
+  // 2 over 1.43, 1.43 over 1, 2.86 over 1, 2.86 over 2; a quarter of the cores lent: 2.67, 1.43, 2.86, 2.86.
+  CHECK(layer_in_turns({.attention_s = 2, .experts_s = 1, .dispatch_s = 1, .combine_s = 2}) ==
+        Approx(2 + 1.43 + 2.86 + 2.86));
+  CHECK(layer_in_turns({.attention_s = 2, .experts_s = 1, .dispatch_s = 1, .combine_s = 2, .cores_share = 0.25}) ==
+        Approx(2 / 0.75 + 1.43 + 2.86 + 2.86));
+}
+
 }  // namespace test_expert_exchange

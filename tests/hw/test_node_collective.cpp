@@ -1,6 +1,7 @@
 // Collectives over nodes: what a group has of links and adapters, and what a rank sends.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <vector>
 
 #include "hw/network/node_collective.hpp"
 
@@ -50,6 +51,30 @@ TEST_CASE("All-to-all sends each part on its own way, near ones and far ones at 
   // In a node it is the library's.
   CHECK(node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 8e9).time_s ==
         library_collective(nodes.link, LibraryCall::all_to_all, 8, 8'000'000'000).time_s);
+}
+
+TEST_CASE("Unlike much to all: the fullest way sets the time", "[unit]") {
+  const Nodes nodes;
+  const double wire = achieved_bandwidth(nodes.nic);
+  // Equal parts are the all-to-all's: in a node the library's, over nodes each way at once.
+  const std::vector<double> even(64, 1e9), over(256, 1e9);
+  CHECK(uneven_exchange(nodes.fabric(), {8, 8}, even).time_s ==
+        Approx(node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 8e9).time_s));
+  const GroupCost both = uneven_exchange(nodes.fabric(), {16, 8}, over);
+  CHECK(both.time_s == Approx(8e9 / wire).epsilon(0.01));
+  CHECK(both.energy_j == Approx(8e9 * 10e-12 + 7e9 * 1e-12));
+  // Rank 0 gets 2 GB from each of the eight ranks of the other node: 16 GB through its share, whoever sends them.
+  std::vector<double> one(256, 0);
+  for (std::size_t from = 8; from < 16; ++from) one[from * 16] = 2e9;
+  CHECK(uneven_exchange(nodes.fabric(), {16, 8}, one).time_s == Approx(16e9 / wire).epsilon(0.01));
+  // Turned round it is a rank that sends as much.
+  std::vector<double> back(256, 0);
+  for (std::size_t to = 8; to < 16; ++to) back[to] = 2e9;
+  CHECK(uneven_exchange(nodes.fabric(), {16, 8}, back).time_s == uneven_exchange(nodes.fabric(), {16, 8}, one).time_s);
+  // What stays is free, and nothing is nothing.
+  std::vector<double> own(64, 0);
+  for (std::size_t rank = 0; rank < 8; ++rank) own[rank * 9] = 1e9;
+  CHECK(uneven_exchange(nodes.fabric(), {8, 8}, own).time_s == 0);
 }
 
 TEST_CASE("Messages cross a link in a node and an adapter between nodes", "[unit]") {

@@ -134,14 +134,13 @@ void trim(traces::RouterTrace& trace, std::int64_t active) {
 /// Who holds which experts, by what the skipped steps chose.
 void place_experts(const Node& root, Config& config, sim::Faults& faults) {
   const Sections& s = config.sections;
-  const PlacementParams& params = s.policies.placement;
   policies::ExpertPlacementView view =
       placement_view(config.trace, {0, s.workload.skip * s.workload.batch * s.workload.chunk});
   view.gpus = s.machine.ranks;
   view.nodes = config.nic ? s.machine.ranks * s.machine.devices / s.machine.node.devices : 1;
-  view.slots = config.trace.experts + params.redundant;
+  view.slots = config.trace.experts + s.policies.redundant;
   const sim::Origin where = place_of(section(root, "policies"), "placement");
-  const auto policy = params.policy.make();
+  const auto policy = s.policies.placement.make();
   std::string obstacle = policies::placement_obstacle(view);
   if (obstacle.empty()) obstacle = policy->obstacle(view);
   if (!obstacle.empty()) return faults.add(where, obstacle);

@@ -179,21 +179,14 @@ constexpr auto enum_names(RowSends) {
   return sim::names<RowSends>({{"expert", expert}, {"rank", rank}, {"node", node}});
 }
 
-struct PlacementParams {
-  policies::ExpertPlacementRegistry::Choice policy;
-  std::int64_t redundant = 0;
+struct ExchangeParams {
   RowSource rows = RowSource::home;
   RowSends once = RowSends::expert;
   std::optional<hw::DType> dispatch;
   bool in_turns = false;
   static constexpr auto fields() {
-    using P = PlacementParams;
-    using sim::Unit;
+    using P = ExchangeParams;
     return sim::FieldTable{
-        sim::choice("rule", &P::policy, "contiguous",
-                    "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
-        sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
-                   "Slots of a layer, over all ranks, beyond one an expert."),
         sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before."),
         sim::field("once", &P::once, "What a token goes to once: each of its experts, each rank or each node of them."),
         sim::field("dispatch", &P::dispatch, "Type of rows on their way to experts; null: that of activations."),
@@ -208,7 +201,9 @@ struct PolicyParams {
   std::optional<double> share;
   SlotSpread spread = SlotSpread::even;
   PrefetchParams prefetch;
-  PlacementParams placement;
+  policies::ExpertPlacementRegistry::Choice placement;
+  std::int64_t redundant = 0;
+  ExchangeParams exchange;
   static constexpr auto fields() {
     using P = PolicyParams;
     using sim::Unit;
@@ -219,7 +214,11 @@ struct PolicyParams {
                    "Of the experts, that the GPUs have slots for; null: as many as fit."),
         sim::field("spread", &P::spread, "Whether all layers have as many slots, or the first layers all of theirs."),
         sim::field("prefetch", &P::prefetch, "Experts of the next layer that are copied ahead while the link is idle."),
-        sim::field("placement", &P::placement, "Of experts on several ranks.")};
+        sim::choice("placement", &P::placement, "contiguous",
+                    "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
+        sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
+                   "Slots of a layer, over all ranks, beyond one an expert."),
+        sim::field("exchange", &P::exchange, "Of rows between ranks.")};
   }
 };
 

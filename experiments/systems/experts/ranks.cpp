@@ -26,8 +26,8 @@ class RankPlayer {
       : config_(config),
         prices_(prices),
         ranks_(static_cast<std::size_t>(config.sections.machine.ranks)),
-        home_(config.sections.policies.placement.rows == RowSource::home),
-        parts_(config.sections.policies.placement.in_turns ? 2 : 1),
+        home_(config.sections.policies.exchange.rows == RowSource::home),
+        parts_(config.sections.policies.exchange.in_turns ? 2 : 1),
         layers_(static_cast<std::size_t>(config.expert_layers())) {
     const MachineParams& m = config.sections.machine;
     fabric_.devices = m.node.devices;
@@ -42,11 +42,11 @@ class RankPlayer {
       behind_s_ = static_cast<double>(prices.behind_ps()) / layers;
       before_s_ = static_cast<double>(prices.dense_ps()) / layers - behind_s_;
       // DeepEP's normal kernels compute; those for few tokens leave all cores to others.
-      if (config.sections.policies.placement.once == RowSends::node)
+      if (config.sections.policies.exchange.once == RowSends::node)
         cores_share_ = std::min(0.9, hw::kExchangeCores / static_cast<double>(config.gpu->cores));
     }
     dense_layers_ = config.model.layers - config.expert_layers();
-    const hw::DType dispatch = config.sections.policies.placement.dispatch.value_or(config.formats.dtype);
+    const hw::DType dispatch = config.sections.policies.exchange.dispatch.value_or(config.formats.dtype);
     dispatch_share_ =
         static_cast<double>(hw::bytes_of(dispatch)) / static_cast<double>(hw::bytes_of(config.formats.dtype));
     for (const policies::LayerPlacement& placed : config.placement) {
@@ -136,7 +136,7 @@ class RankPlayer {
 
   /// A row of a token to the rank of one of its experts, unless it is there already.
   void send(std::size_t from, std::size_t to) {
-    const RowSends once = config_.sections.policies.placement.once;
+    const RowSends once = config_.sections.policies.exchange.once;
     if (once != RowSends::expert) {
       if (std::ranges::find(seen_, to) != seen_.end()) return;
       seen_.push_back(to);

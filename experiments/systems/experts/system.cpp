@@ -39,7 +39,7 @@ class ExpertsExperiment final : public ConfigExperiment {
       return {{"model", config_.model.name},
               {"machine", fmt::format("{} ranks of {} {}", s.machine.ranks, s.machine.devices, config_.gpu->name)},
               {"step", step_text()},
-              {"placement", s.policies.placement.policy.name}};
+              {"placement", s.policies.placement.name}};
     return {{"model", config_.model.name},
             {"machine", fmt::format("{} {}, host {}", s.machine.devices, config_.gpu->name,
                                     config_.host ? fmt::format("{} {}", s.machine.host.sockets, config_.host->name)
@@ -56,7 +56,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     node.set("status", Node::string(memory.lacks.empty() ? "ok" : "infeasible"));
     if (!memory.lacks.empty()) node.set("reason", Node::string(memory.lacks));
     if (memory.lacks.empty() && config_.sections.machine.ranks > 1) {
-      const bool in_turns = config_.sections.policies.placement.in_turns;
+      const bool in_turns = config_.sections.policies.exchange.in_turns;
       write_ranks(play_ranks(config_, in_turns ? Prices(config_, 2) : prices), node);
     } else if (memory.lacks.empty()) {
       const auto slots =
