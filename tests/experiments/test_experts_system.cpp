@@ -268,7 +268,6 @@ TEST_CASE("experts: faults of ranks", "[unit]") {
   CHECK_THAT(fault(on_ranks({"workload.skip=0"})), Contains("to plan a placement on"));
   CHECK_THAT(fault(on_ranks({"machine.ranks=3", "workload.batch=63"})), Contains("slots"));
   CHECK_THAT(fault(on_ranks({"machine.node.devices=3"})), Contains("expected whole nodes of whole ranks"));
-  CHECK_THAT(fault(on_ranks({"machine.override.link.bandwidth=0 B/s"})), Contains("has no link to its like"));
   CHECK_THAT(fault(on_ranks({"policies.placement.policy=moetuner", "policies.redundant=4"})),
              Contains("moetuner keeps each expert once"));
   // Sixteen-bit weights of DeepSeek-V3 on four GPUs are a result, not a fault.

@@ -62,8 +62,6 @@ void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
   if (!m.host.part.empty()) faults.add(place_of(machine, "host"), "the experts of ranks have no host");
   if (s.workload.skip == 0)
     faults.add(place_of(section(root, "workload"), "skip"), "expected first steps, 1 at least, to plan a placement on");
-  if (config.gpu && !(config.gpu->link.bandwidth > 0))
-    faults.add(place_of(machine, "part"), fmt::format("{} has no link to its like", config.gpu->name));
 }
 
 void read_model(const Node& model, Config& config, sim::Faults& faults) {
