@@ -21,7 +21,8 @@ struct ExpertCacheSetup {
   std::int64_t top_k = 1;    ///< experts that a token asks for
   /// All requests of the run, in order, for policies that know what comes; empty where nobody does.
   std::span<const std::uint16_t> future;
-  bool scores = false;  ///< requests come with the router's scores
+  bool scores = false;    ///< requests come with the router's scores
+  bool foretold = false;  ///< a predictor foretells experts
 };
 
 /// Experts that are looked up together: those of one request, of a token, or of all tokens of a batch. An expert may
@@ -45,6 +46,12 @@ class ExpertCache {
   /// Whether an expert that was just asked for, the missing one included, may be the one that goes. Else it may only
   /// where more experts are asked for than there are slots.
   virtual bool bypasses() const { return false; }
+  /// Takes note that an expert is foretold for the request that comes `ahead` requests after the last one; of an
+  /// expert, the nearest request first.
+  virtual void foretell(std::uint16_t /*expert*/, std::int64_t /*ahead*/) {}
+  /// Whether a copy ahead of its request may be refused: evict() is then asked with the one that would come among the
+  /// others.
+  virtual bool refuses_ahead() const { return false; }
   /// Experts that are there before the first request, at most as many as slots.
   virtual std::vector<std::uint16_t> initial() const { return {}; }
   /// Whether a missing expert takes a slot; else it passes through memory beside the slots.

@@ -9,6 +9,7 @@ void register_expert_caches(ExpertCacheRegistry& registry) {
   void add_lfu_expert_cache(ExpertCacheRegistry&); add_lfu_expert_cache(registry);
   void add_lru_expert_cache(ExpertCacheRegistry&); add_lru_expert_cache(registry);
   void add_mrs_expert_cache(ExpertCacheRegistry&); add_mrs_expert_cache(registry);
+  void add_plec_expert_cache(ExpertCacheRegistry&); add_plec_expert_cache(registry);
   void add_random_expert_cache(ExpertCacheRegistry&); add_random_expert_cache(registry);
   void add_ring_expert_cache(ExpertCacheRegistry&); add_ring_expert_cache(registry);
   void add_segment_expert_cache(ExpertCacheRegistry&); add_segment_expert_cache(registry);

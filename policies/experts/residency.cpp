@@ -34,11 +34,25 @@ bool ExpertResidency::make_room(std::uint16_t expert) {
     loose_ = held_;
     loose_.push_back(expert);
   }
+  return evict_one(expert);
+}
+
+bool ExpertResidency::evict_one(std::uint16_t expert) {
   const std::uint16_t gone = policy_->evict(loose_);
   if (gone == expert) return false;
   remove(gone);
   ++counts_.evictions;
   return true;
+}
+
+bool ExpertResidency::make_room_ahead(std::uint16_t expert) {
+  if (held_.size() < slots_) return true;
+  loose_.clear();
+  for (const std::uint16_t e : held_)
+    if (asked_[e] != request_) loose_.push_back(e);
+  if (loose_.empty()) return false;
+  if (policy_->refuses_ahead()) loose_.push_back(expert);
+  return evict_one(expert);
 }
 
 void ExpertResidency::look_up(const ExpertRequest& request) {
@@ -56,6 +70,12 @@ void ExpertResidency::look_up(const ExpertRequest& request) {
 
 void ExpertResidency::load(std::uint16_t expert) {
   if (!policy_->admits(expert) || !make_room(expert)) return;
+  put(expert);
+  policy_->loaded(expert);
+}
+
+void ExpertResidency::load_ahead(std::uint16_t expert) {
+  if (!policy_->admits(expert) || !make_room_ahead(expert)) return;
   put(expert);
   policy_->loaded(expert);
 }

@@ -34,6 +34,10 @@ class ExpertResidency {
   void look_up(const ExpertRequest& request);
   /// Gives an expert a slot, if the policy wants it to have one. It must not be there.
   void load(std::uint16_t expert);
+  /// The same ahead of a request: experts in use stay, and the policy may refuse (see holds()).
+  void load_ahead(std::uint16_t expert);
+  bool refuses_ahead() const { return policy_->refuses_ahead(); }
+  void foretell(std::uint16_t expert, std::int64_t ahead) { policy_->foretell(expert, ahead); }
   /// The experts of the last request are no longer in use: any of them may make room.
   void release() { ++request_; }
   /// Looks the experts up and loads those that are missing; how many were.
@@ -49,6 +53,8 @@ class ExpertResidency {
   void remove(std::uint16_t expert);
   /// Whether there is room for an expert, once the policy has said who goes.
   bool make_room(std::uint16_t expert);
+  bool make_room_ahead(std::uint16_t expert);
+  bool evict_one(std::uint16_t expert);  // of loose_; false: the expert itself
 
   std::unique_ptr<ExpertCache> policy_;
   std::size_t slots_;

@@ -165,6 +165,11 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   read_router(section(workload, "router"), config, faults);
   if (!faults.empty()) return config;
   check_ranks(root, config, faults);
+  const PolicyParams& policies = config.sections.policies;
+  if (policies.spread == SlotSpread::pooled && config.expert_layers() * config.trace.experts > (1 << 16))
+    faults.add(place_of(section(root, "policies"), "spread"),
+               fmt::format("expected at most 65,536 experts in one cache, {} has {} in {} layers", config.model.name,
+                           config.trace.experts, config.expert_layers()));
   if (config.active() > config.trace.top_k)
     faults.add(
         place_of(section(root, "model"), "active"),

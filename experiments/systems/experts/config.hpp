@@ -143,22 +143,26 @@ struct WorkloadParams {
   }
 };
 
-/// How many experts of each layer the GPUs hold: in all layers alike, or whole layers first.
-enum class SlotSpread : std::uint8_t { even, front };
+/// How many experts of each layer the GPUs hold: in all layers alike, whole layers first, or one cache for all layers.
+enum class SlotSpread : std::uint8_t { even, front, pooled };
 constexpr auto enum_names(SlotSpread) {
   using enum SlotSpread;
-  return sim::names<SlotSpread>({{"even", even}, {"front", front}});
+  return sim::names<SlotSpread>({{"even", even}, {"front", front}, {"pooled", pooled}});
 }
 
 struct PrefetchParams {
   double accuracy = 0;
-  std::int64_t seed = 1;
+  std::int64_t layers = 1, seed = 1;
+  bool across = false;
   static constexpr auto fields() {
     using P = PrefetchParams;
     using sim::Unit;
     return sim::FieldTable{
         sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
-                   "Chance that an expert of the next layer is foretold; a wrong one is in its place. 0: no prefetch."),
+                   "Chance that an expert of a coming layer is foretold; a wrong one is in its place. 0: no prefetch."),
+        sim::field("layers", &P::layers, Unit::count, sim::between(1, 1024), "Layers ahead, the nearest first."),
+        sim::field("across", &P::across,
+                   "Whether the next step's layers are foretold too, as by a predictor that reads the prompt."),
         sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of what is foretold.")};
   }
 };
@@ -212,8 +216,9 @@ struct PolicyParams {
         sim::choice("schedule", &P::schedule, "host", "Where experts are computed that are not there."),
         sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
                    "Of the experts, that the GPUs have slots for; null: as many as fit."),
-        sim::field("spread", &P::spread, "Whether all layers have as many slots, or the first layers all of theirs."),
-        sim::field("prefetch", &P::prefetch, "Experts of the next layer that are copied ahead while the link is idle."),
+        sim::field("spread", &P::spread,
+                   "Whether all layers have as many slots, the first layers all of theirs, or all layers one cache."),
+        sim::field("prefetch", &P::prefetch, "Experts of coming layers that are copied ahead while the link is idle."),
         sim::choice("placement", &P::placement, "contiguous",
                     "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
         sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <memory>
+#include <numeric>
 #include <optional>
 
 #include "experiments/experts/cache_trial.hpp"
@@ -13,11 +16,20 @@ namespace {
 using policies::ExpertPlace;
 using traces::ExpertId;
 
-/// A layer's cache, where its GPUs have any slot.
+/// A layer's experts. They share a cache of their own, or, numbered from `first` on, one with all other layers.
 struct LayerState {
-  std::optional<policies::ExpertResidency> cache;
+  std::shared_ptr<policies::ExpertResidency> cache;  ///< none: no slots
+  ExpertId first = 0;
+  policies::ExpertCounts counts;         ///< of this layer
   std::vector<std::int64_t> arrives_ps;  ///< by expert: when its copy is there
-  std::vector<bool> foretold;            ///< by expert: copied ahead and not yet used
+  std::vector<bool> ahead;               ///< by expert: copied ahead and not yet used
+  bool holds(ExpertId e) const { return cache && cache->holds(static_cast<ExpertId>(first + e)); }
+};
+
+/// What a predictor says of a layer of a step.
+struct Foretold {
+  std::int64_t layer = 0;  ///< counted over all steps
+  std::vector<ExpertId> experts;
 };
 
 class Player {
@@ -29,20 +41,17 @@ class Player {
         trace_(config.trace),
         foretell_(static_cast<std::uint64_t>(config.sections.policies.prefetch.seed), "experts/prefetch"),
         layers_(slots.size()),
+        pooled_(config.sections.policies.spread == SlotSpread::pooled),
         tokens_(static_cast<std::size_t>(config.trace.experts)) {
-    for (std::size_t l = 0; l < slots.size(); ++l) {
-      LayerState& layer = layers_[l];
+    for (LayerState& layer : layers_) {
       layer.arrives_ps.assign(tokens_.size(), 0);
-      layer.foretold.assign(tokens_.size(), false);
-      if (slots[l] == 0) continue;
-      const traces::RouterLayer& routed = trace_.layers[l % trace_.layers.size()];
-      const policies::ExpertCacheSetup setup{.experts = trace_.experts,
-                                             .slots = slots[l],
-                                             .top_k = trace_.top_k,
-                                             .future = routed.choices,
-                                             .scores = !routed.scores.empty()};
-      layer.cache.emplace(config.sections.policies.cache.make(setup), setup);
+      layer.ahead.assign(tokens_.size(), false);
     }
+    if (pooled_)
+      share_cache(std::accumulate(slots.begin(), slots.end(), std::int64_t{0}));
+    else
+      for (std::size_t l = 0; l < slots.size(); ++l)
+        if (slots[l] > 0) give_cache(l, slots[l]);
     layer_dense_ps_ = prices.dense_ps() / static_cast<std::int64_t>(config.model.layers);
   }
 
@@ -51,41 +60,65 @@ class Player {
     const std::int64_t a_step = w.batch * w.chunk;
     std::int64_t steps = trace_.tokens() / a_step;
     if (w.steps) steps = std::min(steps, w.skip + *w.steps);
-    std::vector<policies::ExpertCounts> before;
     for (std::int64_t step = 0; step < steps; ++step) {
       if (step == w.skip) {
         totals_ = {};
-        before = counts();
+        for (LayerState& layer : layers_) layer.counts = {};
         begin_ps_ = now_ps_;
       }
       play_step(step * a_step, a_step);
       ++totals_.steps;
     }
     totals_.time_ps = now_ps_ - begin_ps_;
-    const std::vector<policies::ExpertCounts> after = counts();
-    for (std::size_t l = 0; l < after.size(); ++l) {
-      const policies::ExpertCounts layer{after[l].requests - before[l].requests, after[l].misses - before[l].misses,
-                                         after[l].evictions - before[l].evictions};
-      totals_.counts += layer;
-      totals_.layer_hit_rate.push_back(layer.hit_rate());
+    for (const LayerState& layer : layers_) {
+      totals_.counts += layer.counts;
+      totals_.layer_hit_rate.push_back(layer.counts.hit_rate());
     }
     return std::move(totals_);
   }
 
  private:
-  std::vector<policies::ExpertCounts> counts() const {
-    std::vector<policies::ExpertCounts> out;
-    for (std::size_t l = 0; l < layers_.size(); ++l)
-      out.push_back(layers_[l].cache ? layers_[l].cache->counts()
-                                     : policies::ExpertCounts{uncached_[l], uncached_[l], 0});
-    return out;
+  policies::ExpertCacheSetup setup() const {
+    return {
+        .experts = trace_.experts, .top_k = trace_.top_k, .foretold = config_.sections.policies.prefetch.accuracy > 0};
+  }
+
+  void give_cache(std::size_t l, std::int64_t slots) {
+    const traces::RouterLayer& routed = trace_.layers[l % trace_.layers.size()];
+    policies::ExpertCacheSetup own = setup();
+    own.slots = slots;
+    own.future = routed.choices;
+    own.scores = !routed.scores.empty();
+    layers_[l].cache = std::make_shared<policies::ExpertResidency>(config_.sections.policies.cache.make(own), own);
+  }
+
+  /// One cache for all layers, whose requests come layer after layer.
+  void share_cache(std::int64_t slots) {
+    if (slots == 0) return;
+    const auto layers = static_cast<std::int64_t>(layers_.size());
+    const WorkloadParams& w = config_.sections.workload;
+    const std::int64_t a_step = w.batch * w.chunk;
+    for (std::int64_t first = 0; first + a_step <= trace_.tokens(); first += a_step)
+      for (std::int64_t l = 0; l < layers; ++l)
+        for (const ExpertId e : choices(static_cast<std::size_t>(l), first, a_step))
+          pool_future_.push_back(static_cast<ExpertId>(l * trace_.experts + e));
+    policies::ExpertCacheSetup own = setup();
+    own.experts = layers * trace_.experts;
+    own.top_k = layers * trace_.top_k;
+    own.slots = slots;
+    own.future = pool_future_;
+    const auto cache = std::make_shared<policies::ExpertResidency>(config_.sections.policies.cache.make(own), own);
+    for (std::int64_t l = 0; l < layers; ++l) {
+      layers_[static_cast<std::size_t>(l)].cache = cache;
+      layers_[static_cast<std::size_t>(l)].first = static_cast<ExpertId>(l * trace_.experts);
+    }
   }
 
   void play_step(std::int64_t token, std::int64_t count) {
     const std::int64_t edges = prices_.dense_ps() - layer_dense_ps_ * static_cast<std::int64_t>(layers_.size());
     now_ps_ += edges + std::llround(config_.sections.machine.step_gap_s * 1e12);
     totals_.dense_ps += prices_.dense_ps();
-    for (std::size_t l = 0; l < layers_.size(); ++l) play_layer(l, token, count);
+    for (std::size_t l = 0; l < layers_.size(); ++l, ++played_) play_layer(l, token, count);
   }
 
   std::span<const ExpertId> choices(std::size_t layer, std::int64_t token, std::int64_t count) const {
@@ -101,20 +134,24 @@ class Player {
       if (tokens_[e]++ == 0) work_.push_back({.expert = e});
     for (policies::ExpertWork& work : work_) {
       work.tokens = std::exchange(tokens_[work.expert], 0);
-      work.here = layer.cache && layer.cache->holds(work.expert);
+      work.here = layer.holds(work.expert);
       work.ready_ps = work.here ? std::max<std::int64_t>(0, layer.arrives_ps[work.expert] - now_ps_) : 0;
-      if (work.here && layer.foretold[work.expert]) {
-        layer.foretold[work.expert] = false;
+      if (work.here && layer.ahead[work.expert]) {
+        layer.ahead[work.expert] = false;
         ++totals_.prefetched_used;
       }
+      ++layer.counts.requests;
+      if (!work.here) ++layer.counts.misses;
     }
-    if (!layer.cache) {
-      uncached_[l] += static_cast<std::int64_t>(work_.size());
-      return;
-    }
+    if (!layer.cache) return;
     policies::ExpertRequest request{.first = token * trace_.top_k, .experts = chosen, .scores = {}};
+    if (pooled_) {
+      request.first =
+          (token * static_cast<std::int64_t>(layers_.size()) + count * static_cast<std::int64_t>(l)) * trace_.top_k;
+      request.experts = std::span(pool_future_).subspan(static_cast<std::size_t>(request.first), chosen.size());
+    }
     const traces::RouterLayer& routed = trace_.layers[l % trace_.layers.size()];
-    if (!routed.scores.empty())
+    if (!pooled_ && !routed.scores.empty())
       request.scores = std::span(routed.scores)
                            .subspan(static_cast<std::size_t>(token * trace_.experts),
                                     static_cast<std::size_t>(count * trace_.experts));
@@ -149,9 +186,9 @@ class Player {
         totals_.link_ps += prices_.copy_ps();
         late_.push_back({link_free, work.tokens});
         if (layer.cache) {
-          layer.cache->load(work.expert);
+          layer.cache->load(static_cast<ExpertId>(layer.first + work.expert));
           layer.arrives_ps[work.expert] = link_free;
-          layer.foretold[work.expert] = false;
+          layer.ahead[work.expert] = false;
         }
       }
     }
@@ -179,27 +216,66 @@ class Player {
     totals_.gpu_experts_ps += busy;
     totals_.waited_ps += end - now_ps_ - busy;
     const std::int64_t begin = std::exchange(now_ps_, end);
-    if (config_.sections.policies.prefetch.accuracy > 0 && l + 1 < layers_.size()) prefetch(l + 1, token, count, begin);
+    if (config_.sections.policies.prefetch.accuracy > 0) prefetch(l, token, count, begin);
   }
 
-  /// Copies ahead what is foretold of layer `l`, as long as a copy begins before the one before it has ended.
+  /// Where the layer is that comes `ahead` layers after layer l of the step that begins with `token`.
+  struct Coming {
+    std::size_t layer = 0;
+    std::int64_t token = 0;
+    bool seen = false;  ///< by the predictor
+  };
+  Coming coming(std::size_t l, std::int64_t ahead, std::int64_t token, std::int64_t count) const {
+    const std::size_t at = l + static_cast<std::size_t>(ahead);
+    const auto steps = static_cast<std::int64_t>(at / layers_.size());
+    const std::int64_t from = token + steps * count;
+    return {at % layers_.size(), from,
+            (steps == 0 || config_.sections.policies.prefetch.across) && from + count <= trace_.tokens()};
+  }
+
+  /// Draws what the predictor says of layers that have come into its view, and tells the caches.
+  void foretell(std::size_t l, std::int64_t token, std::int64_t count) {
+    while (!foretold_.empty() && foretold_.front().layer <= played_) foretold_.pop_front();
+    const PrefetchParams& params = config_.sections.policies.prefetch;
+    for (auto ahead = static_cast<std::int64_t>(foretold_.size()) + 1; ahead <= params.layers; ++ahead) {
+      const Coming at = coming(l, ahead, token, count);
+      if (!at.seen) return;
+      Foretold next{.layer = played_ + ahead, .experts = {}};
+      for (const ExpertId chosen : choices(at.layer, at.token, count)) {
+        const bool right = foretell_.bernoulli(params.accuracy);
+        next.experts.push_back(right ? chosen : static_cast<ExpertId>(foretell_.below(tokens_.size())));
+      }
+      LayerState& state = layers_[at.layer];
+      // A layer's own cache is asked once a step.
+      const std::int64_t requests = pooled_ ? ahead : (ahead - 1) / static_cast<std::int64_t>(layers_.size()) + 1;
+      if (state.cache)
+        for (const ExpertId e : next.experts) state.cache->foretell(static_cast<ExpertId>(state.first + e), requests);
+      foretold_.push_back(std::move(next));
+    }
+  }
+
+  /// Copies ahead what is foretold of coming layers, as long as a copy begins before the next layer's router chooses.
   void prefetch(std::size_t l, std::int64_t token, std::int64_t count, std::int64_t begin) {
-    LayerState& next = layers_[l];
-    if (!next.cache) return;
-    next.cache->release();
-    for (const ExpertId chosen : choices(l, token, count)) {
-      const bool right = foretell_.bernoulli(config_.sections.policies.prefetch.accuracy);
-      const ExpertId e = right ? chosen : static_cast<ExpertId>(foretell_.below(tokens_.size()));
-      if (next.cache->holds(e)) continue;
-      const std::int64_t start = std::max(link_free_ps_, begin);
-      if (start >= now_ps_) return;
-      next.cache->load(e);
-      if (!next.cache->holds(e)) continue;  // a policy that keeps a fixed set
-      link_free_ps_ = start + prices_.copy_ps();
-      next.arrives_ps[e] = link_free_ps_;
-      next.foretold[e] = true;
-      totals_.link_ps += prices_.copy_ps();
-      ++totals_.prefetched;
+    foretell(l, token, count);
+    for (std::size_t i = 0; i < foretold_.size(); ++i) {
+      LayerState& next = layers_[coming(l, static_cast<std::int64_t>(i) + 1, token, count).layer];
+      if (!next.cache) continue;
+      if (!pooled_) next.cache->release();
+      for (const ExpertId e : foretold_[i].experts) {
+        if (next.holds(e)) continue;
+        const std::int64_t start = std::max(link_free_ps_, begin);
+        if (start >= now_ps_ + layer_dense_ps_) return;
+        next.cache->load_ahead(static_cast<ExpertId>(next.first + e));
+        if (!next.holds(e)) {  // no slot for it: a fixed set, or others are needed sooner than this and what follows
+          if (next.cache->refuses_ahead() && pooled_) return;
+          continue;
+        }
+        link_free_ps_ = start + prices_.copy_ps();
+        next.arrives_ps[e] = link_free_ps_;
+        next.ahead[e] = true;
+        totals_.link_ps += prices_.copy_ps();
+        ++totals_.prefetched;
+      }
     }
   }
 
@@ -209,8 +285,11 @@ class Player {
   const traces::RouterTrace& trace_;
   sim::RandomStream foretell_;
   std::vector<LayerState> layers_;
-  std::vector<std::int64_t> uncached_ = std::vector<std::int64_t>(layers_.size(), 0);
-  std::vector<std::int64_t> tokens_;  // by expert, of the layer at work
+  bool pooled_;
+  std::vector<ExpertId> pool_future_;  // of a cache for all layers: every request of the run
+  std::deque<Foretold> foretold_;      // of the layers that come next, none left out
+  std::int64_t played_ = 0;            // layers
+  std::vector<std::int64_t> tokens_;   // by expert, of the layer at work
   std::vector<policies::ExpertWork> work_;
   std::vector<std::int64_t> gpu_rows_, host_rows_;
   std::vector<std::pair<std::int64_t, std::int64_t>> late_;  // when a copy is there, and its tokens
@@ -229,7 +308,9 @@ std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts,
   return out;
 }
 
-policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::int64_t>& slots) {
+std::optional<policies::ExpertCounts> one_by_one(const Config& config, const std::vector<std::int64_t>& slots) {
+  const PolicyParams& policies = config.sections.policies;
+  if (policies.spread == SlotSpread::pooled || policies.prefetch.accuracy > 0) return std::nullopt;
   const traces::RouterTrace& trace = config.trace;
   policies::ExpertCounts sum;
   for (std::size_t l = 0; l < slots.size(); ++l) {

@@ -3,14 +3,15 @@
 //   a layer:  [ dense part on the GPU ] router chooses at t
 //             GPU    experts that are there, in one launch; then each that arrives, in the order of its arrival
 //             host   its experts in one call, from t on; `layer_gap` more if it has any
-//             link   fetched experts one after the other, from t on; then those foretold of the next layer, as long as
-//                    a copy begins before the layer ends
+//             link   fetched experts one after the other, from t on; then those foretold of coming layers, the
+//                    nearest first, as long as a copy begins before the next layer's router chooses
 //   the layer ends when GPU and host are done
 // Dense time is the same in each layer. A copy into memory is whole before its product begins; both directions of the
 // link and the host's memory under copies are free (docs/expert-offload.md has what is left out).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "experiments/systems/experts/config.hpp"
@@ -33,8 +34,9 @@ struct RunTotals {
 std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts, double share, SlotSpread spread);
 
 /// Hits as published figures of caches count them: every expert by itself, loaded at once whoever computes it. Over all
-/// layers with slots, from empty caches; no machine has a part in it.
-policies::ExpertCounts one_by_one(const Config& config, const std::vector<std::int64_t>& slots);
+/// layers with slots, from empty caches; no machine has a part in it. Nothing where experts are copied ahead or all
+/// layers share a cache.
+std::optional<policies::ExpertCounts> one_by_one(const Config& config, const std::vector<std::int64_t>& slots);
 
 RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots);
 

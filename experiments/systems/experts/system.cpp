@@ -132,7 +132,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     node.set("imbalance", Node::real(totals.imbalance));
   }
 
-  void write_times(const RunTotals& totals, const policies::ExpertCounts& alone, Node& node) const {
+  void write_times(const RunTotals& totals, const std::optional<policies::ExpertCounts>& alone, Node& node) const {
     const WorkloadParams& w = config_.sections.workload;
     const auto steps = static_cast<double>(totals.steps);
     const auto a_step = [&](std::int64_t ps) { return Node::real(static_cast<double>(ps) * 1e-12 / steps); };
@@ -153,7 +153,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     cache.set("misses", Node::integer(totals.counts.misses));
     cache.set("hit_rate", Node::real(totals.counts.hit_rate()));
     const auto [worst, best] = std::ranges::minmax(totals.layer_hit_rate);
-    cache.set("one_by_one", Node::real(alone.hit_rate()));
+    cache.set("one_by_one", alone ? Node::real(alone->hit_rate()) : Node());
     cache.set("worst_layer", Node::real(worst));
     cache.set("best_layer", Node::real(best));
     Node& experts = node.set("experts_a_step", Node::object());
