@@ -152,6 +152,33 @@ TEST_CASE("experts: prefetch of what comes hides copies, of what does not it cos
   CHECK(number(poor, "step_s.total") > number(good, "step_s.total"));
 }
 
+TEST_CASE("experts: one cache for all layers", "[unit]") {
+  const auto hits = [](const char* cache, const char* spread, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> as{"policies.schedule.policy=fetch", std::string("policies.cache.policy=") + cache,
+                                std::string("policies.spread=") + spread, "workload.router.generator.layers=48",
+                                "machine.override.memory=48 GiB"};
+    as.insert(as.end(), more.begin(), more.end());
+    return number(run(as), "cache.hit_rate");
+  };
+  // Layers come in turns: of equally many slots LRU keeps each layer's last ones, as caches of their own do, nearly.
+  CHECK(hits("lru", "pooled") == Approx(hits("lru", "even")).margin(0.1));
+  // Belady's rule may give slots to the layers that need them.
+  CHECK(hits("belady", "pooled") >= hits("belady", "even"));
+  CHECK(hits("belady", "pooled") > hits("lru", "pooled"));
+  // Far-sighted and right, PLEC hits more than any cache that only keeps; near-sighted and wrong, less than LRU.
+  const std::vector<std::string> far{"policies.prefetch.layers=480", "policies.prefetch.across=true"};
+  std::vector<std::string> right = far, wrong = far;
+  right.emplace_back("policies.prefetch.accuracy=1");
+  wrong.emplace_back("policies.prefetch.accuracy=0.02");
+  CHECK(hits("plec", "pooled", right) > hits("belady", "pooled"));
+  CHECK(hits("plec", "pooled", wrong) < hits("lru", "pooled"));
+  // Layers ahead of the same step only, or of the next one too.
+  CHECK(hits("plec", "pooled", right) > hits("plec", "pooled", {"policies.prefetch.accuracy=1"}));
+  CHECK_THAT(
+      fault({"policies.spread=pooled", "model.config=catalog:deepseek-v3", "workload.router.generator.tokens=64"}),
+      Contains("nothing thrown"));
+}
+
 TEST_CASE("experts: fewer active experts, batches, whole layers first", "[unit]") {
   CHECK(number(run({"model.active=2", "policies.share=0"}), "experts_a_step.host") == 48 * 2);
   const sim::Node batch = run({"workload.batch=4", "policies.share=0"});

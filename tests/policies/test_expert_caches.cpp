@@ -249,4 +249,51 @@ TEST_CASE("expert residency: looked up, loaded, released", "[unit]") {
   CHECK(cache.use({.first = 7, .experts = twice, .scores = {}}) == 1);
 }
 
+TEST_CASE("expert caches: plec keeps what is foretold soonest, and refuses what is needed later", "[unit]") {
+  const ExpertCacheSetup setup{.experts = 6, .slots = 2, .top_k = 1, .foretold = true};
+  ExpertResidency cache(choice("plec").make(setup), setup);
+  const auto ask = [&](std::uint16_t e) { return cache.use({.experts = std::span(&e, 1)}); };
+  ask(0);
+  ask(1);
+  // 0 for the request after next, 1 for the one after that: 2, wanted between them, drives out 1.
+  cache.foretell(0, 2);
+  cache.foretell(1, 4);
+  cache.foretell(2, 3);
+  cache.load_ahead(2);
+  CHECK(cache.holds(1));  // in use by the last request; 0 is needed sooner than 2
+  CHECK_FALSE(cache.holds(2));
+  cache.release();
+  cache.load_ahead(2);
+  CHECK(cache.holds(0));
+  CHECK(cache.holds(2));
+  // 3 is wanted after both: refused. On demand it comes, over the one that is needed last.
+  cache.foretell(3, 5);
+  cache.load_ahead(3);
+  CHECK_FALSE(cache.holds(3));
+  CHECK(ask(3) == 1);
+  CHECK(cache.holds(0));
+  CHECK_FALSE(cache.holds(2));
+  // The time of 0 passes without its being asked for: it is free for 4, whom nobody foretold either.
+  ask(3);
+  cache.foretell(5, 1);
+  cache.load_ahead(5);
+  CHECK(cache.holds(3));
+  CHECK(cache.holds(5));
+  CHECK_THROWS_WITH(choice("plec").make({.experts = 4, .slots = 2}),
+                    Catch::Contains("expert cache plec needs experts to be foretold"));
+}
+
+TEST_CASE("expert caches: plec with all foretold and loaded on demand misses as Belady's rule", "[theory]") {
+  sim::RandomStream random(7, "plec");
+  for (int trial = 0; trial < 20; ++trial) {
+    Choices choices;
+    for (int i = 0; i < 200; ++i) choices.push_back(static_cast<std::uint16_t>(random.below(8)));
+    const ExpertCacheSetup setup{.experts = 8, .slots = 3, .top_k = 1, .foretold = true};
+    ExpertResidency cache(choice("plec").make(setup), setup);
+    for (std::size_t i = 0; i < choices.size(); ++i) cache.foretell(choices[i], static_cast<std::int64_t>(i) + 1);
+    for (const std::uint16_t e : choices) cache.use({.experts = std::span(&e, 1)});
+    CHECK(cache.counts().misses == misses({.policy = "belady", .experts = 8, .slots = 3}, choices));
+  }
+}
+
 }  // namespace test_expert_caches
