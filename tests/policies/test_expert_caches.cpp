@@ -114,6 +114,10 @@ TEST_CASE("expert caches: belady that knows so many tokens only", "[unit]") {
   // At 2 the requests after are 1 0; with a look-ahead of one token only 1 is known, so 0 goes; it comes next after.
   CHECK(misses({"belady", R"({"ahead": 1})"}, {0, 1, 2, 1, 0}) == 4);
   // 1 returns in three tokens, 0 never: knowing two, neither is known to return and the lowest number goes.
+  // The view moves on: at 2 the next token's 0 is known, though it was out of view when 0 was asked for last.
+  CHECK(misses({"belady", R"({"ahead": 1})"}, {0, 1, 1, 1, 2, 0}) == 3);
+  // What is out of view goes by recency: at 2, 0 was used longer ago than 1; at 0, 1 longer ago than 2.
+  CHECK(misses({"belady", R"({"ahead": 1})"}, {1, 0, 1, 2, 3, 3, 2}) == 4);
   CHECK(misses({"belady", R"({"ahead": 2})"}, {1, 0, 2, 2, 3, 1}) >= misses({"belady"}, {1, 0, 2, 2, 3, 1}));
   const Choices c = drawn(8, 2, 200, 4);
   std::int64_t before = 1 << 30;
