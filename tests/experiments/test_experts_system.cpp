@@ -179,6 +179,49 @@ TEST_CASE("experts: one cache for all layers", "[unit]") {
       Contains("nothing thrown"));
 }
 
+TEST_CASE("experts: what the host has no room for comes from the drive", "[theory]") {
+  const std::vector<std::string> drive{"policies.share=0", "policies.schedule.policy=fetch",
+                                       "machine.storage=nvme-gen4"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> as = drive;
+    as.insert(as.end(), more.begin(), more.end());
+    return run(as);
+  };
+  // Nothing in the host's memory: eight reads one after the other, each copied while the next is read, then a product.
+  const experts::Config c = parsed(drive);
+  const experts::Prices prices(c);
+  REQUIRE(prices.read_ps() > prices.copy_ps());
+  const std::int64_t layer = 8 * prices.read_ps() + prices.copy_ps() + prices.gpu_ps(std::int64_t{1});
+  const sim::Node none = with({"policies.host_share=0"});
+  CHECK(number(none, "step_s.total") == Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * layer)));
+  CHECK(number(none, "step_s.drive_busy") == Approx(1e-12 * 48 * 8 * static_cast<double>(prices.read_ps())));
+  CHECK(number(none, "experts_a_step.read") == 48 * 8);
+  CHECK(number(none, "memory_bytes.host_experts") == 0);
+  // The host computes once the last of its experts is there.
+  const std::vector<std::int64_t> rows(8, 1);
+  CHECK(number(with({"policies.host_share=0", "policies.schedule.policy=host"}), "step_s.total") ==
+        Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * (8 * prices.read_ps() + prices.host_ps(rows)))));
+  // Room for all: each is read once, and once all are there it is the run without a drive.
+  const sim::Node all = with({"workload.skip=63"});
+  const sim::Node memory = run({"policies.share=0", "policies.schedule.policy=fetch", "workload.skip=63"});
+  CHECK(number(all, "experts_a_step.read") < 48 * 2);
+  CHECK(number(all, "step_s.total") < 1.4 * number(memory, "step_s.total"));
+  CHECK(number(all, "step_s.total") >= number(memory, "step_s.total"));
+  // Half of it is between; more room is never more reads of LRU.
+  const double half = number(with({"policies.host_share=0.5"}), "experts_a_step.read");
+  CHECK(half < 48 * 8);
+  CHECK(half > number(with({"policies.host_share=0.9"}), "experts_a_step.read"));
+  // Copies ahead take only what is in the host's memory: no drive read is foretold.
+  CHECK(number(with({"policies.host_share=0", "policies.prefetch.accuracy=1"}), "prefetched.copies") == 0);
+  // A host too small for all is no obstacle any more.
+  CHECK(text(run({"machine.host.override.memory=1 GiB", "machine.storage=nvme-gen4"}), "status") == "ok");
+  CHECK_THAT(text(with({"policies.host_share=0.5", "machine.host.override.memory=1 GiB"}), "reason"),
+             Contains("the host has 2 GiB"));
+  CHECK_THAT(fault({"policies.host_share=0.5"}), Contains("expected machine.storage, which has the others"));
+  CHECK_THAT(fault({"machine.storage=nvme-gen4", "machine.host.part="}), Contains("for no host is named"));
+  CHECK_THROWS_WITH(with({"policies.host_cache.policy=belady"}), Contains("it knows what comes"));
+}
+
 TEST_CASE("experts: fewer active experts, batches, whole layers first", "[unit]") {
   CHECK(number(run({"model.active=2", "policies.share=0"}), "experts_a_step.host") == 48 * 2);
   const sim::Node batch = run({"workload.batch=4", "policies.share=0"});

@@ -38,9 +38,28 @@ void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
   }
   if (const auto link = read_named_part<hw::LinkPart>(params.link, place_of(machine, "link"), config.inputs, faults))
     config.link = *link;
+  if (!params.storage.empty())
+    config.storage =
+        read_named_part<hw::MemoryTier>(params.storage, place_of(machine, "storage"), config.inputs, faults);
   if (params.ranks * params.devices > params.node.devices)
     config.nic =
         read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config.inputs, faults);
+}
+
+/// What a drive, and one cache for all layers, need.
+void check_memories(const Node& root, const Config& config, sim::Faults& faults) {
+  const Sections& s = config.sections;
+  const Node policies = section(root, "policies");
+  const bool numbered = s.policies.spread == SlotSpread::pooled || config.storage;
+  if (numbered && config.expert_layers() * config.trace.experts > (1 << 16))
+    faults.add(place_of(policies, "spread"),
+               fmt::format("expected at most 65,536 experts in one cache, {} has {} in {} layers", config.model.name,
+                           config.trace.experts, config.expert_layers()));
+  if (config.storage && !config.host && !s.policies.host_share)
+    faults.add(place_of(policies, "host_share"),
+               "expected a share of the experts that the host's memory keeps, for no host is named");
+  if (!config.storage && s.policies.host_share)
+    faults.add(place_of(policies, "host_share"), "expected machine.storage, which has the others");
 }
 
 /// What ranks of experts cannot be together with.
@@ -60,6 +79,7 @@ void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
     faults.add(place_of(policies, s.policies.share ? "share" : "prefetch"),
                "ranks hold all of their experts: expected neither a share of them nor prefetch");
   if (!m.host.part.empty()) faults.add(place_of(machine, "host"), "the experts of ranks have no host");
+  if (config.storage) faults.add(place_of(machine, "storage"), "the experts of ranks are on no drive");
   if (s.workload.skip == 0)
     faults.add(place_of(section(root, "workload"), "skip"), "expected first steps, 1 at least, to plan a placement on");
 }
@@ -165,11 +185,7 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   read_router(section(workload, "router"), config, faults);
   if (!faults.empty()) return config;
   check_ranks(root, config, faults);
-  const PolicyParams& policies = config.sections.policies;
-  if (policies.spread == SlotSpread::pooled && config.expert_layers() * config.trace.experts > (1 << 16))
-    faults.add(place_of(section(root, "policies"), "spread"),
-               fmt::format("expected at most 65,536 experts in one cache, {} has {} in {} layers", config.model.name,
-                           config.trace.experts, config.expert_layers()));
+  check_memories(root, config, faults);
   if (config.active() > config.trace.top_k)
     faults.add(
         place_of(section(root, "model"), "active"),

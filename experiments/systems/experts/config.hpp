@@ -10,6 +10,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/parts/link_part.hpp"
+#include "hw/parts/memory_tier.hpp"
 #include "hw/parts/nic.hpp"
 #include "models/transformer/transformer.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
@@ -64,7 +65,7 @@ struct MachineParams {
   std::int64_t devices = 1, ranks = 1;
   NodeParams node;
   HostParams host;
-  std::string link = "pcie4-x16";
+  std::string link = "pcie4-x16", storage;
   double memory_margin = 0.1, step_gap_s = 0;
   hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
@@ -84,6 +85,9 @@ struct MachineParams {
         sim::field("node", &M::node, "What joins the GPUs of ranks."),
         sim::field("host", &M::host, "CPUs and their memory, where experts lie that the GPUs have no room for."),
         sim::field("link", &M::link, Unit::reference, sim::any_value(), "Link of the catalog from host to GPU."),
+        names_part(sim::field("storage", &M::storage, Unit::reference, sim::any_value(),
+                              "Drive that has all experts, where the host's memory does not: a memory part of the "
+                              "catalog; empty: none.")),
         sim::field("memory_margin", &M::memory_margin, Unit::ratio, sim::between(0, 0.99),
                    "Share of the GPU's memory that is kept from weights and keys."),
         sim::field("step_gap", &M::step_gap_s, Unit::seconds, sim::between(0, 10),
@@ -202,7 +206,8 @@ struct ExchangeParams {
 struct PolicyParams {
   policies::ExpertCacheRegistry::Choice cache;
   policies::ExpertScheduleRegistry::Choice schedule;
-  std::optional<double> share;
+  std::optional<double> share, host_share;
+  policies::ExpertCacheRegistry::Choice host_cache;
   SlotSpread spread = SlotSpread::even;
   PrefetchParams prefetch;
   policies::ExpertPlacementRegistry::Choice placement;
@@ -216,6 +221,9 @@ struct PolicyParams {
         sim::choice("schedule", &P::schedule, "host", "Where experts are computed that are not there."),
         sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
                    "Of the experts, that the GPUs have slots for; null: as many as fit."),
+        sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in the host's memory."),
+        sim::field("host_share", &P::host_share, Unit::ratio, sim::between(0, 1),
+                   "With a drive: of the experts, that the host's memory keeps; null: as many as fit."),
         sim::field("spread", &P::spread,
                    "Whether all layers have as many slots, the first layers all of theirs, or all layers one cache."),
         sim::field("prefetch", &P::prefetch, "Experts of coming layers that are copied ahead while the link is idle."),
@@ -257,6 +265,7 @@ struct Config {
   Sections sections;
   std::optional<hw::Device> gpu, host;
   hw::LinkPart link;
+  std::optional<hw::MemoryTier> storage;
   std::optional<hw::NicPart> nic;  ///< where ranks are on several nodes
   models::ModelConfig model;
   models::NumberFormats formats, host_formats;

@@ -95,6 +95,7 @@ Prices::Prices(const Config& config, std::int64_t parts) : config_(config), dtyp
   const models::Transformer whole = models::build_transformer(config.model, config.host_formats, {});
   host_ = expert_products(whole, s.machine.host.sockets);
   host_bytes_ = expert_products(whole, 1).bytes(dtype_);
+  if (config.storage) read_ps_ = to_ps(hw::transfer_time(*config.storage, hw::TierDirection::read, host_bytes_));
 }
 
 std::int64_t Prices::time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,

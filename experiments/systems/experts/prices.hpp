@@ -33,6 +33,7 @@ class Prices final : public policies::ExpertPrices {
   /// One of several: the host's cores share all of its experts, and one alone would leave most of them idle.
   std::int64_t host_ps(std::int64_t tokens) const override;
   std::int64_t copy_ps() const override { return copy_ps_; }
+  std::int64_t read_ps() const { return read_ps_; }  ///< an expert from the drive into the host's memory
   /// Experts in one launch a product; `rows` has the tokens of each. None: no time.
   std::int64_t gpu_ps(std::span<const std::int64_t> rows) const;
   std::int64_t host_ps(std::span<const std::int64_t> rows) const;
@@ -54,7 +55,8 @@ class Prices final : public policies::ExpertPrices {
   const Config& config_;
   hw::DType dtype_;
   ExpertProducts gpu_, host_;  ///< of a rank; of a socket
-  std::int64_t dense_ps_ = 0, behind_ps_ = 0, copy_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0, kv_bytes_ = 0;
+  std::int64_t dense_ps_ = 0, behind_ps_ = 0, copy_ps_ = 0, read_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0,
+               kv_bytes_ = 0;
   mutable Times gpu_times_, host_times_;  ///< by sorted rows
 };
 

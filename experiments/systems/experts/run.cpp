@@ -19,10 +19,10 @@ using traces::ExpertId;
 /// A layer's experts. They share a cache of their own, or, numbered from `first` on, one with all other layers.
 struct LayerState {
   std::shared_ptr<policies::ExpertResidency> cache;  ///< none: no slots
-  ExpertId first = 0;
-  policies::ExpertCounts counts;         ///< of this layer
-  std::vector<std::int64_t> arrives_ps;  ///< by expert: when its copy is there
-  std::vector<bool> ahead;               ///< by expert: copied ahead and not yet used
+  ExpertId first = 0, number = 0;                    ///< of the layer's first expert in its cache; over all layers
+  policies::ExpertCounts counts;                     ///< of this layer
+  std::vector<std::int64_t> arrives_ps;              ///< by expert: when its copy is there
+  std::vector<bool> ahead;                           ///< by expert: copied ahead and not yet used
   bool holds(ExpertId e) const { return cache && cache->holds(static_cast<ExpertId>(first + e)); }
 };
 
@@ -34,7 +34,7 @@ struct Foretold {
 
 class Player {
  public:
-  Player(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots)
+  Player(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots, std::int64_t host_slots)
       : config_(config),
         prices_(prices),
         schedule_(config.sections.policies.schedule.make()),
@@ -46,6 +46,12 @@ class Player {
     for (LayerState& layer : layers_) {
       layer.arrives_ps.assign(tokens_.size(), 0);
       layer.ahead.assign(tokens_.size(), false);
+    }
+    if (pooled_ || config.storage) number_requests();
+    if (config.storage && host_slots > 0) {
+      policies::ExpertCacheSetup own = shared_setup(host_slots, false);
+      own.future = {};  // what GPUs will miss nobody knows
+      host_.emplace(config.sections.policies.host_cache.make(own), own);
     }
     if (pooled_)
       share_cache(std::accumulate(slots.begin(), slots.end(), std::int64_t{0}));
@@ -92,25 +98,36 @@ class Player {
     layers_[l].cache = std::make_shared<policies::ExpertResidency>(config_.sections.policies.cache.make(own), own);
   }
 
-  /// One cache for all layers, whose requests come layer after layer.
-  void share_cache(std::int64_t slots) {
-    if (slots == 0) return;
+  /// Every request of the run, layer after layer, experts numbered over all layers.
+  void number_requests() {
     const auto layers = static_cast<std::int64_t>(layers_.size());
     const WorkloadParams& w = config_.sections.workload;
     const std::int64_t a_step = w.batch * w.chunk;
     for (std::int64_t first = 0; first + a_step <= trace_.tokens(); first += a_step)
       for (std::int64_t l = 0; l < layers; ++l)
         for (const ExpertId e : choices(static_cast<std::size_t>(l), first, a_step))
-          pool_future_.push_back(static_cast<ExpertId>(l * trace_.experts + e));
-    policies::ExpertCacheSetup own = setup();
-    own.experts = layers * trace_.experts;
-    own.top_k = layers * trace_.top_k;
-    own.slots = slots;
-    own.future = pool_future_;
+          all_requests_.push_back(static_cast<ExpertId>(l * trace_.experts + e));
+    for (std::int64_t l = 0; l < layers; ++l)
+      layers_[static_cast<std::size_t>(l)].number = static_cast<ExpertId>(l * trace_.experts);
+  }
+
+  policies::ExpertCacheSetup shared_setup(std::int64_t slots, bool foretold) const {
+    const auto layers = static_cast<std::int64_t>(layers_.size());
+    return {.experts = layers * trace_.experts,
+            .slots = slots,
+            .top_k = layers * trace_.top_k,
+            .future = all_requests_,
+            .foretold = foretold};
+  }
+
+  /// One cache for all layers.
+  void share_cache(std::int64_t slots) {
+    if (slots == 0) return;
+    const policies::ExpertCacheSetup own = shared_setup(slots, setup().foretold);
     const auto cache = std::make_shared<policies::ExpertResidency>(config_.sections.policies.cache.make(own), own);
-    for (std::int64_t l = 0; l < layers; ++l) {
-      layers_[static_cast<std::size_t>(l)].cache = cache;
-      layers_[static_cast<std::size_t>(l)].first = static_cast<ExpertId>(l * trace_.experts);
+    for (LayerState& layer : layers_) {
+      layer.cache = cache;
+      layer.first = layer.number;
     }
   }
 
@@ -148,7 +165,7 @@ class Player {
     if (pooled_) {
       request.first =
           (token * static_cast<std::int64_t>(layers_.size()) + count * static_cast<std::int64_t>(l)) * trace_.top_k;
-      request.experts = std::span(pool_future_).subspan(static_cast<std::size_t>(request.first), chosen.size());
+      request.experts = std::span(all_requests_).subspan(static_cast<std::size_t>(request.first), chosen.size());
     }
     const traces::RouterLayer& routed = trace_.layers[l % trace_.layers.size()];
     if (!pooled_ && !routed.scores.empty())
@@ -165,14 +182,17 @@ class Player {
     const std::int64_t link_busy = std::max<std::int64_t>(0, link_free_ps_ - now_ps_);
     const std::vector<ExpertPlace> places = schedule_->place(
         {.work = work_, .prices = prices_, .link_busy_ps = link_busy, .host_computes = config_.host.has_value()});
+    bring_to_host(l, places);
     gpu_rows_.clear();
     host_rows_.clear();
     late_.clear();
+    host_begin_ps_ = now_ps_;
     std::int64_t link_free = now_ps_ + link_busy;
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const policies::ExpertWork& work = work_[i];
       if (places[i] == ExpertPlace::host) {
         host_rows_.push_back(work.tokens);
+        host_begin_ps_ = std::max(host_begin_ps_, in_host_ps_[i]);
         ++totals_.on_host;
       } else if (work.here) {
         ++totals_.on_gpu;
@@ -182,7 +202,7 @@ class Player {
           late_.push_back({now_ps_ + work.ready_ps, work.tokens});
       } else {
         ++totals_.fetched;
-        link_free += prices_.copy_ps();
+        link_free = std::max(link_free, in_host_ps_[i]) + prices_.copy_ps();
         totals_.link_ps += prices_.copy_ps();
         late_.push_back({link_free, work.tokens});
         if (layer.cache) {
@@ -196,6 +216,29 @@ class Player {
     finish(l, token, count);
   }
 
+  /// When each expert that the host computes or sends is in its memory; what is not there is read from the drive.
+  void bring_to_host(std::size_t l, const std::vector<ExpertPlace>& places) {
+    in_host_ps_.assign(work_.size(), now_ps_);
+    if (!config_.storage) return;
+    const auto read = [&] {
+      drive_free_ps_ = std::max(drive_free_ps_, now_ps_) + prices_.read_ps();
+      totals_.drive_ps += prices_.read_ps();
+      ++totals_.read;
+      return drive_free_ps_;
+    };
+    wanted_.clear();
+    for (std::size_t i = 0; i < work_.size(); ++i)
+      if (places[i] != ExpertPlace::gpu && !work_[i].here)
+        wanted_.push_back(static_cast<ExpertId>(layers_[l].number + work_[i].expert));
+    if (host_) host_->look_up({.experts = wanted_});
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      const auto expert = static_cast<ExpertId>(layers_[l].number + work_[i].expert);
+      if (places[i] == ExpertPlace::gpu || work_[i].here || (host_ && host_->holds(expert))) continue;
+      in_host_ps_[i] = read();
+      if (host_) host_->load(expert);
+    }
+  }
+
   /// Runs what was placed, and copies ahead while the layer lasts.
   void finish(std::size_t l, std::int64_t token, std::int64_t count) {
     std::int64_t gpu = now_ps_ + prices_.gpu_ps(gpu_rows_);
@@ -206,7 +249,7 @@ class Player {
       gpu = std::max(gpu, arrives) + time;
       busy += time;
     }
-    std::int64_t host = now_ps_;
+    std::int64_t host = host_begin_ps_;
     if (!host_rows_.empty()) {
       const std::int64_t time = prices_.host_ps(host_rows_);
       totals_.host_ps += time;
@@ -254,6 +297,11 @@ class Player {
     }
   }
 
+  /// Only what the host's memory has is copied ahead.
+  bool in_host(const LayerState& layer, ExpertId e) const {
+    return !config_.storage || (host_ && host_->holds(static_cast<ExpertId>(layer.number + e)));
+  }
+
   /// Copies ahead what is foretold of coming layers, as long as a copy begins before the next layer's router chooses.
   void prefetch(std::size_t l, std::int64_t token, std::int64_t count, std::int64_t begin) {
     foretell(l, token, count);
@@ -262,7 +310,7 @@ class Player {
       if (!next.cache) continue;
       if (!pooled_) next.cache->release();
       for (const ExpertId e : foretold_[i].experts) {
-        if (next.holds(e)) continue;
+        if (next.holds(e) || !in_host(next, e)) continue;
         const std::int64_t start = std::max(link_free_ps_, begin);
         if (start >= now_ps_ + layer_dense_ps_) return;
         next.cache->load_ahead(static_cast<ExpertId>(next.first + e));
@@ -286,12 +334,17 @@ class Player {
   sim::RandomStream foretell_;
   std::vector<LayerState> layers_;
   bool pooled_;
-  std::vector<ExpertId> pool_future_;  // of a cache for all layers: every request of the run
-  std::deque<Foretold> foretold_;      // of the layers that come next, none left out
-  std::int64_t played_ = 0;            // layers
-  std::vector<std::int64_t> tokens_;   // by expert, of the layer at work
+  std::vector<ExpertId> all_requests_;             // see number_requests()
+  std::optional<policies::ExpertResidency> host_;  // experts of all layers in the host's memory, where there is a drive
+  std::vector<std::int64_t> in_host_ps_;           // by work_: when it is in the host's memory
+  std::int64_t drive_free_ps_ = 0;
+  std::deque<Foretold> foretold_;     // of the layers that come next, none left out
+  std::int64_t played_ = 0;           // layers
+  std::vector<std::int64_t> tokens_;  // by expert, of the layer at work
   std::vector<policies::ExpertWork> work_;
   std::vector<std::int64_t> gpu_rows_, host_rows_;
+  std::vector<ExpertId> wanted_;  // of the host, by the layer at work
+  std::int64_t host_begin_ps_ = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> late_;  // when a copy is there, and its tokens
   std::int64_t layer_dense_ps_ = 0, now_ps_ = 0, begin_ps_ = 0, link_free_ps_ = 0;
   RunTotals totals_;
@@ -321,8 +374,9 @@ std::optional<policies::ExpertCounts> one_by_one(const Config& config, const std
   return sum;
 }
 
-RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots) {
-  return Player(config, prices, slots).play();
+RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots,
+               std::int64_t host_slots) {
+  return Player(config, prices, slots, host_slots).play();
 }
 
 }  // namespace orrery::experiments::experts

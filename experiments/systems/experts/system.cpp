@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/base/figures.hpp"
@@ -19,7 +20,7 @@ using sim::Node;
 /// Bytes on a GPU and on the host, and the share of experts with a slot.
 struct Memory {
   double share = 0;
-  std::int64_t dense = 0, experts = 0, kv = 0, gpu = 0, host_experts = 0;
+  std::int64_t dense = 0, experts = 0, kv = 0, gpu = 0, host_experts = 0, host_slots = 0;
   std::string lacks;  ///< why it does not fit; empty: it does
 };
 
@@ -61,7 +62,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     } else if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
-      write_times(play(config_, prices, slots), one_by_one(config_, slots), node);
+      write_times(play(config_, prices, slots, memory.host_slots), one_by_one(config_, slots), node);
     }
     Node& bytes = node.set("memory_bytes", Node::object());
     bytes.set("gpu", Node::integer(memory.gpu));
@@ -93,7 +94,6 @@ class ExpertsExperiment final : public ConfigExperiment {
     out.share = slots / static_cast<double>(all);
     out.experts = static_cast<std::int64_t>(slots) * prices.expert_bytes();
     out.gpu = out.dense + out.kv + out.experts;
-    out.host_experts = slots < static_cast<double>(all) && !ranks ? all * prices.host_expert_bytes() : 0;
     const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
     if (left < 0)
       out.lacks = fmt::format("weights without experts and keys need {}, the GPU has {} beside its margin",
@@ -101,13 +101,32 @@ class ExpertsExperiment final : public ConfigExperiment {
     else if (slots > fits)
       out.lacks = fmt::format("a share of {:.3g} of the experts needs {}, the GPU has {} left of {}", out.share,
                               bytes(static_cast<double>(out.experts)), bytes(left), bytes(room));
-    else if (config_.host) {
-      const double has = static_cast<double>(s.machine.host.sockets) * static_cast<double>(config_.host->memory_bytes);
-      if (static_cast<double>(out.host_experts) > has)
-        out.lacks = fmt::format("the experts need {}, the host has {}", bytes(static_cast<double>(out.host_experts)),
-                                bytes(has));
-    }
+    else
+      fit_host(prices, all, slots < static_cast<double>(all) && !ranks, out);
     return out;
+  }
+
+  /// Experts that the host's memory keeps, and their bytes.
+  void fit_host(const Prices& prices, std::int64_t all, bool elsewhere, Memory& out) const {
+    const Sections& s = config_.sections;
+    const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
+    out.host_slots = elsewhere ? all : 0;
+    const double has =
+        config_.host ? static_cast<double>(s.machine.host.sockets) * static_cast<double>(config_.host->memory_bytes)
+                     : std::numeric_limits<double>::infinity();
+    if (config_.storage && elsewhere) {
+      const double fits = std::floor(has / static_cast<double>(prices.host_expert_bytes()));
+      out.host_slots = s.policies.host_share ? std::llround(*s.policies.host_share * static_cast<double>(all))
+                                             : static_cast<std::int64_t>(std::min(fits, static_cast<double>(all)));
+      const double drive = static_cast<double>(all * prices.host_expert_bytes());
+      if (drive > static_cast<double>(config_.storage->capacity_bytes))
+        out.lacks = fmt::format("the experts need {}, the drive has {}", bytes(drive),
+                                bytes(static_cast<double>(config_.storage->capacity_bytes)));
+    }
+    out.host_experts = out.host_slots * prices.host_expert_bytes();
+    if (out.lacks.empty() && static_cast<double>(out.host_experts) > has)
+      out.lacks =
+          fmt::format("the experts need {}, the host has {}", bytes(static_cast<double>(out.host_experts)), bytes(has));
   }
 
   void write_ranks(const RankTotals& totals, Node& node) const {
@@ -148,6 +167,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     step.set("waited", a_step(totals.waited_ps));
     step.set("host_busy", a_step(totals.host_ps));
     step.set("link_busy", a_step(totals.link_ps));
+    if (config_.storage) step.set("drive_busy", a_step(totals.drive_ps));
     Node& cache = node.set("cache", Node::object());
     cache.set("requests", Node::integer(totals.counts.requests));
     cache.set("misses", Node::integer(totals.counts.misses));
@@ -160,6 +180,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     experts.set("gpu", ratio(static_cast<double>(totals.on_gpu), steps));
     experts.set("fetched", ratio(static_cast<double>(totals.fetched), steps));
     experts.set("host", ratio(static_cast<double>(totals.on_host), steps));
+    if (config_.storage) experts.set("read", ratio(static_cast<double>(totals.read), steps));
     Node& ahead = node.set("prefetched", Node::object());
     ahead.set("copies", Node::integer(totals.prefetched));
     ahead.set("used", Node::integer(totals.prefetched_used));
