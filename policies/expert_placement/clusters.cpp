@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "sim/base/random.hpp"
@@ -212,15 +213,53 @@ double exchange_cost(const std::vector<std::vector<double>>& exchanges,
   return sum;
 }
 
+namespace {
+
+/// Up to so many GPUs all labellings of a layer are gone through (120).
+constexpr std::int64_t kFewGpus = 5;
+
+/// The labellings of least cost, layer after layer: what leads best to each labelling of a layer is kept (Viterbi).
+std::vector<std::vector<std::int64_t>> best_labels(const std::vector<std::vector<double>>& exchanges, std::int64_t gpus,
+                                                   std::int64_t node_gpus, double across) {
+  std::vector<std::vector<std::int64_t>> labels(1, std::vector<std::int64_t>(static_cast<std::size_t>(gpus)));
+  std::iota(labels.front().begin(), labels.front().end(), std::int64_t{0});
+  while (true) {
+    std::vector<std::int64_t> next = labels.back();
+    if (!std::ranges::next_permutation(next).found) break;
+    labels.push_back(std::move(next));
+  }
+  std::vector<double> cost(labels.size(), 0);
+  std::vector<std::vector<std::size_t>> from;  // by layer but the first, labelling
+  for (const std::vector<double>& exchange : exchanges) {
+    std::vector<double> next(labels.size(), std::numeric_limits<double>::infinity());
+    from.emplace_back(labels.size(), 0);
+    for (std::size_t a = 0; a < labels.size(); ++a)
+      for (std::size_t b = 0; b < labels.size(); ++b) {
+        const double sum = cost[a] + largest(exchange, labels[a], labels[b], gpus, node_gpus, across);
+        if (sum < next[b]) next[b] = sum, from.back()[b] = a;
+      }
+    cost = std::move(next);
+  }
+  auto at = static_cast<std::size_t>(std::ranges::min_element(cost) - cost.begin());
+  std::vector<std::vector<std::int64_t>> out{labels[at]};
+  for (std::size_t l = from.size(); l-- > 0;) out.push_back(labels[at = from[l][at]]);
+  std::ranges::reverse(out);
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::vector<std::int64_t>> assign_clusters(const std::vector<std::vector<double>>& exchanges,
                                                        const std::vector<std::vector<std::int64_t>>& sizes,
                                                        std::int64_t gpus, std::int64_t node_gpus, double across) {
   std::vector<std::int64_t> identity(static_cast<std::size_t>(gpus));
   std::iota(identity.begin(), identity.end(), std::int64_t{0});
   std::vector<std::vector<std::int64_t>> gpu_of(sizes.size(), identity);
+  if (gpus <= kFewGpus && exchanges.size() + 1 == sizes.size())
+    gpu_of = best_labels(exchanges, gpus, node_gpus, across);
   std::vector<std::int64_t> held(identity.size(), 0);
-  for (const auto& layer : sizes)
-    for (std::size_t c = 0; c < layer.size(); ++c) held[c] += layer[c];
+  for (std::size_t l = 0; l < sizes.size(); ++l)
+    for (std::size_t c = 0; c < sizes[l].size(); ++c) held[static_cast<std::size_t>(gpu_of[l][c])] += sizes[l][c];
   const auto at = [&](std::size_t l) {
     return largest(exchanges[l], gpu_of[l], gpu_of[l + 1], gpus, node_gpus, across);
   };
@@ -248,6 +287,70 @@ std::vector<std::vector<std::int64_t>> assign_clusters(const std::vector<std::ve
         }
   }
   return gpu_of;
+}
+
+std::vector<std::vector<std::int64_t>> solve_assignment(const std::vector<std::vector<double>>& exchanges,
+                                                        const std::vector<std::vector<std::int64_t>>& sizes,
+                                                        std::int64_t gpus, std::int64_t node_gpus, double across,
+                                                        double seconds) {
+  using sim::Milp;
+  const auto searched = assign_clusters(exchanges, sizes, gpus, node_gpus, across);
+  const double found = exchange_cost(exchanges, searched, gpus, node_gpus, across);
+  const auto count = static_cast<std::size_t>(gpus);
+  Milp program;
+  std::vector<std::vector<Milp::Variable>> on(sizes.size());  // by layer: cluster c on GPU g, at c * gpus + g
+  for (std::size_t l = 0; l < sizes.size(); ++l) {
+    for (std::size_t c = 0; c < count; ++c)
+      for (std::size_t g = 0; g < count; ++g)
+        on[l].push_back(
+            program.add_variable(fmt::format("layer {} cluster {} gpu {}", l, c, g), Milp::Kind::binary, 0, 1));
+    for (std::size_t i = 0; i < count; ++i) {
+      Milp::Terms cluster, gpu;
+      for (std::size_t j = 0; j < count; ++j) {
+        cluster.emplace_back(on[l][i * count + j], 1.0);
+        gpu.emplace_back(on[l][j * count + i], 1.0);
+      }
+      program.add_constraint(fmt::format("layer {} cluster {} once", l, i), cluster, Milp::Sense::equal, 1);
+      program.add_constraint(fmt::format("layer {} gpu {} once", l, i), gpu, Milp::Sense::equal, 1);
+    }
+  }
+  Milp::Terms objective;
+  double largest_sum = 0, scale = 1;
+  for (std::size_t l = 0; l < exchanges.size(); ++l) {
+    const Milp::Variable most = program.add_variable(fmt::format("exchange {}", l));
+    objective.emplace_back(most, 1.0);
+    largest_sum = std::max(largest_sum, std::ranges::max(exchanges[l]));
+    for (std::size_t a = 0; a < count; ++a)
+      for (std::size_t b = 0; b < count; ++b)
+        for (std::size_t g = 0; g < count; ++g)
+          for (std::size_t h = 0; h < count; ++h) {
+            if (g == h || exchanges[l][a * count + b] == 0) continue;
+            const auto same = static_cast<std::int64_t>(g) / node_gpus == static_cast<std::int64_t>(h) / node_gpus;
+            const double cost = exchanges[l][a * count + b] * (same ? 1 : across);
+            // Both clusters there: the exchange is at least the cost.
+            program.add_constraint(fmt::format("layer {} from {} on {} to {} on {}", l, a, g, b, h),
+                                   {{most, -1.0}, {on[l][a * count + g], cost}, {on[l + 1][b * count + h], cost}},
+                                   Milp::Sense::at_most, cost);
+          }
+  }
+  // Even memory decides among equals only.
+  if (largest_sum > 0) scale = 1e-6 * largest_sum;
+  const Milp::Variable held = program.add_variable("held");
+  objective.emplace_back(held, scale);
+  for (std::size_t g = 0; g < count; ++g) {
+    Milp::Terms mine{{held, -1.0}};
+    for (std::size_t l = 0; l < sizes.size(); ++l)
+      for (std::size_t c = 0; c < count; ++c) mine.emplace_back(on[l][c * count + g], static_cast<double>(sizes[l][c]));
+    program.add_constraint(fmt::format("held by {}", g), mine, Milp::Sense::at_most, 0);
+  }
+  program.minimise(objective);
+  const Milp::Solution solution = program.solve(seconds);
+  if (!solution.solved()) return searched;
+  std::vector<std::vector<std::int64_t>> out(sizes.size(), std::vector<std::int64_t>(count, 0));
+  for (std::size_t l = 0; l < sizes.size(); ++l)
+    for (std::size_t i = 0; i < count * count; ++i)
+      if (solution.values[on[l][i]] > 0.5) out[l][i / count] = static_cast<std::int64_t>(i % count);
+  return exchange_cost(exchanges, out, gpus, node_gpus, across) <= found ? out : searched;
 }
 
 }  // namespace orrery::policies

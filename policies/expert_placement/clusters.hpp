@@ -31,10 +31,19 @@ double exchange_cost(const std::vector<std::vector<double>>& exchanges,
                      const std::vector<std::vector<std::int64_t>>& gpu_of, std::int64_t gpus, std::int64_t node_gpus,
                      double across);
 
-/// Clusters on GPUs, one of each layer a GPU: two of a layer change places as long as the cost falls; of equal cost, as
+/// Clusters on GPUs, one of each layer a GPU. Up to 5 GPUs the cost is the least there is, by dynamic programming over
+/// a layer's labellings; of more, two clusters of a layer change places as long as it falls. Of equal cost they do as
 /// long as GPUs hold more equally many experts over all layers (`sizes[l][c]`). Deterministic.
 std::vector<std::vector<std::int64_t>> assign_clusters(const std::vector<std::vector<double>>& exchanges,
                                                        const std::vector<std::vector<std::int64_t>>& sizes,
                                                        std::int64_t gpus, std::int64_t node_gpus, double across);
+
+/// The same by a mixed-integer program that CBC solves, the best of all: least exchange_cost(), of equal cost
+/// the fewest experts on the GPU that has most over all layers. What a search finds where `seconds` end first and that
+/// is no worse. Grows with layers x gpus^4: for a few GPUs. Throws sim::ConfigError where there is no CBC.
+std::vector<std::vector<std::int64_t>> solve_assignment(const std::vector<std::vector<double>>& exchanges,
+                                                        const std::vector<std::vector<std::int64_t>>& sizes,
+                                                        std::int64_t gpus, std::int64_t node_gpus, double across,
+                                                        double seconds);
 
 }  // namespace orrery::policies

@@ -1,7 +1,8 @@
 // MoETuner (arXiv 2502.06643): experts of each layer in clusters of even load, then clusters on GPUs so that the
 // largest exchange of two GPUs between two layers is small, one cluster of a layer a GPU. Clusters may be unlike large.
-// The paper's two integer programs are Gurobi's; here the first is solved by CBC or by a search, the second by a
-// search.
+// The paper's two integer programs are Gurobi's; here both are CBC's, or searched.
+#include <fmt/format.h>
+
 #include "policies/expert_placement/clusters.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
 #include "sim/base/enum_names.hpp"
@@ -21,12 +22,17 @@ struct MoeTunerParams {
   static constexpr auto fields() {
     using P = MoeTunerParams;
     return sim::FieldTable{
-        sim::field("solver", &P::solver, "Of the clusters: a search, or a mixed-integer program (CBC)."),
-        sim::field("seconds", &P::seconds, sim::Unit::seconds, sim::between(0.1, 86400), "For a layer's program."),
+        sim::field("solver", &P::solver,
+                   "Of both assignments: a search, or mixed-integer programs (CBC), for a few GPUs."),
+        sim::field("seconds", &P::seconds, sim::Unit::seconds, sim::between(0.1, 86400),
+                   "For each program: one a layer, and one for all."),
         sim::field("across", &P::across, sim::Unit::ratio, sim::between(1, 1e6),
                    "What a row between nodes costs over one inside a node.")};
   }
 };
+
+/// The second program has as many constraints as layers times the fourth power of GPUs.
+constexpr std::int64_t kMostSolved = 8;
 
 class MoeTuner final : public ExpertPlacement {
  public:
@@ -44,7 +50,10 @@ class MoeTuner final : public ExpertPlacement {
     std::vector<std::vector<double>> exchanges;
     for (std::size_t l = 0; l < view.transitions.size(); ++l)
       exchanges.push_back(cluster_exchange(view.transitions[l], clusters[l], clusters[l + 1], view.gpus));
-    const auto gpu_of = assign_clusters(exchanges, sizes, view.gpus, view.gpus / view.nodes, p_.across);
+    const std::int64_t node = view.gpus / view.nodes;
+    const auto gpu_of = p_.solver == ClusterSolver::milp
+                            ? solve_assignment(exchanges, sizes, view.gpus, node, p_.across, p_.seconds)
+                            : assign_clusters(exchanges, sizes, view.gpus, node, p_.across);
     std::vector<LayerPlacement> out;
     for (std::size_t l = 0; l < clusters.size(); ++l) {
       LayerPlacement layer;
@@ -59,6 +68,8 @@ class MoeTuner final : public ExpertPlacement {
     return out;
   }
   std::string obstacle(const ExpertPlacementView& view) const override {
+    if (p_.solver == ClusterSolver::milp && view.gpus > kMostSolved)
+      return fmt::format("moetuner.solver milp takes at most {} GPUs, got {}: take search", kMostSolved, view.gpus);
     return view.slots > view.experts() ? "moetuner keeps each expert once: no slots beyond one each" : std::string();
   }
 

@@ -180,6 +180,47 @@ TEST_CASE("moetuner: labels never cost more than those that they begin with; equ
   }
 }
 
+TEST_CASE("moetuner: labels are the best there are, by hand, by all labellings and by a program", "[oracle]") {
+  sim::RandomStream random(17, "test");
+  const bool cbc = sim::find_program("cbc").has_value();
+  if (!cbc) WARN("skipped: CBC is not installed");
+  const auto drawn = [&](std::size_t boundaries, std::size_t gpus) {
+    std::vector<std::vector<double>> exchanges(boundaries, std::vector<double>(gpus * gpus));
+    for (auto& layer : exchanges)
+      for (double& rows : layer) rows = std::floor(random.gamma(0.5, 100));
+    return exchanges;
+  };
+  for (int trial = 0; trial < 12; ++trial) {
+    const auto gpus = static_cast<std::int64_t>(trial % 2 == 0 ? 2 : 3);
+    const std::int64_t node_gpus = trial % 4 < 2 ? gpus : 1;
+    const auto exchanges = drawn(2, static_cast<std::size_t>(gpus));
+    std::vector<std::int64_t> identity(static_cast<std::size_t>(gpus));
+    std::iota(identity.begin(), identity.end(), std::int64_t{0});
+    // All labellings of three layers: 8 or 216.
+    double least = 1e300;
+    std::vector<std::vector<std::int64_t>> tried(3, identity);
+    do {
+      do {
+        do {
+          least = std::min(least, exchange_cost(exchanges, tried, gpus, node_gpus, 9));
+        } while (std::ranges::next_permutation(tried[2]).found);
+      } while (std::ranges::next_permutation(tried[1]).found);
+    } while (std::ranges::next_permutation(tried[0]).found);
+    const std::vector<std::vector<std::int64_t>> sizes(3, std::vector<std::int64_t>(identity.size(), 2));
+    CAPTURE(trial);
+    CHECK(exchange_cost(exchanges, assign_clusters(exchanges, sizes, gpus, node_gpus, 9), gpus, node_gpus, 9) == least);
+    if (cbc && trial < 4)
+      CHECK(exchange_cost(exchanges, solve_assignment(exchanges, sizes, gpus, node_gpus, 9, 20), gpus, node_gpus, 9) ==
+            least);
+  }
+  // A program is never worse than the search that it begins with, where both are no proof: eight GPUs, no time.
+  const auto exchanges = drawn(3, 8);
+  const std::vector<std::vector<std::int64_t>> sizes(4, std::vector<std::int64_t>(8, 2));
+  if (cbc)
+    CHECK(exchange_cost(exchanges, solve_assignment(exchanges, sizes, 8, 4, 9, 0.1), 8, 4, 9) <=
+          exchange_cost(exchanges, assign_clusters(exchanges, sizes, 8, 4, 9), 8, 4, 9));
+}
+
 TEST_CASE("moetuner: placements are whole, and say what they cannot", "[unit]") {
   ExpertPlacementView view{.gpus = 2, .slots = 6, .loads = {{9, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 9}}, .transitions = {}};
   view.transitions = {std::vector<double>(36, 1)};
@@ -195,6 +236,10 @@ TEST_CASE("moetuner: placements are whole, and say what they cannot", "[unit]") 
   view.slots = 8;
   CHECK(registry.prepare("moetuner", nullptr, {}, faults).make()->obstacle(view) ==
         "moetuner keeps each expert once: no slots beyond one each");
+  const sim::Node milp = sim::parse_json(R"({"solver": "milp"})", "p.json");
+  ExpertPlacementView many{.gpus = 16, .slots = 16, .loads = {std::vector<double>(16, 1)}};
+  CHECK(registry.prepare("moetuner", &milp, {}, faults).make()->obstacle(many) ==
+        "moetuner.solver milp takes at most 8 GPUs, got 16: take search");
 }
 
 TEST_CASE("placements: obstacles", "[unit]") {
