@@ -222,6 +222,28 @@ TEST_CASE("experts: what the host has no room for comes from the drive", "[theor
   CHECK_THROWS_WITH(with({"policies.host_cache.policy=belady"}), Contains("it knows what comes"));
 }
 
+TEST_CASE("experts: energy is what is drawn idle, and what products and copies take", "[theory]") {
+  const std::vector<std::string> none{"policies.share=0", "policies.schedule.policy=fetch"};
+  const experts::Config c = parsed(none);
+  const experts::Prices prices(c);
+  const sim::Node got = run(none);
+  // Eight copies and eight products a layer and step, 64 steps of 48 layers.
+  const std::int64_t one = 1;
+  const double layers = 64 * 48, seconds = number(got, "simulated_s");
+  CHECK(number(got, "energy_j.copies") == Approx(layers * 8 * hw::transfer_energy(c.link, prices.expert_bytes())));
+  CHECK(number(got, "energy_j.experts") == Approx(layers * 8 * prices.gpu(std::span(&one, 1)).energy_j));
+  CHECK(number(got, "energy_j.host") == 0);
+  // The GPU and both sockets.
+  CHECK(number(got, "energy_j.idle") == Approx(seconds * (c.gpu->power.idle_w + 2 * c.host->power.idle_w)));
+  double sum = 0;
+  for (const char* part : {"idle", "dense", "experts", "host", "copies"})
+    sum += number(got, std::string("energy_j.") + part);
+  CHECK(number(got, "energy_j.total") == Approx(sum));
+  CHECK(number(got, "energy_per_token_j") == Approx(sum / 64));
+  CHECK(number(run({"policies.share=0"}), "energy_j.copies") == 0);
+  CHECK(number(run({"policies.share=0"}), "energy_j.host") > 0);
+}
+
 TEST_CASE("experts: fewer active experts, batches, whole layers first", "[unit]") {
   CHECK(number(run({"model.active=2", "policies.share=0"}), "experts_a_step.host") == 48 * 2);
   const sim::Node batch = run({"workload.batch=4", "policies.share=0"});
@@ -273,6 +295,11 @@ TEST_CASE("experts: ranks wait for the fullest, and for the fullest way of rows"
   CHECK(number(got, "step_s.gpu_experts") == Approx(32 * number(got, "layer_s.experts.mean")));
   CHECK(number(got, "throughput.tokens_per_s") == Approx(64 / number(got, "step_s.total")));
   CHECK(number(got, "throughput.tokens_per_s_gpu") == Approx(16 / number(got, "step_s.total")));
+  CHECK(number(got, "energy_j.idle") == Approx(4 * c.gpu->power.idle_w * number(got, "simulated_s")));
+  CHECK(number(got, "energy_j.dense") == Approx(48 * 4 * prices.dense_j()));
+  // Row bytes on links, there and back: no more than all rows of 4,096 bf16 twice.
+  CHECK(number(got, "energy_j.exchange") > 0);
+  CHECK(number(got, "energy_j.exchange") <= 48 * 32 * 2 * 64 * 2 * 4096.0 * 2 * c.gpu->link.byte_j);
   // Rows that travel once a rank, and in half the type, are never slower; on their way home they are not there onward.
   const double exchange = number(got, "step_s.exchange");
   CHECK(number(run(on_ranks({"policies.exchange.once=rank"})), "step_s.exchange") < exchange);

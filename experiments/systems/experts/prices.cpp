@@ -70,6 +70,9 @@ Prices::Prices(const Config& config, std::int64_t parts) : config_(config), dtyp
   const std::int64_t chunk = std::max<std::int64_t>(1, w.chunk / (divides ? 1 : parts));
   kv_bytes_ = texts * (w.context + chunk) * models::kv_bytes_per_token(t) + texts * models::state_bytes_per_sequence(t);
   copy_ps_ = to_ps(hw::transfer_time(config.link, expert_bytes()));
+  copy_j_ = static_cast<double>(s.machine.devices) * hw::transfer_energy(config.link, expert_bytes());
+  idle_w_ = config.gpu->power.idle_w * static_cast<double>(s.machine.devices * s.machine.ranks);
+  if (config.host) idle_w_ += config.host->power.idle_w * static_cast<double>(s.machine.host.sockets);
 
   DeviceIterationModel step(t, *config.gpu);
   BatchShape shape;
@@ -87,34 +90,40 @@ Prices::Prices(const Config& config, std::int64_t parts) : config_(config), dtyp
   const auto of = [&](hw::OpClass op) { return cost.class_ps[static_cast<std::size_t>(op)]; };
   for (std::size_t i = 0; i < hw::kOpClasses; ++i) {
     const auto op = static_cast<hw::OpClass>(i);
-    if (op != hw::OpClass::expert_up && op != hw::OpClass::expert_down)
-      behind_ps_ += std::llround(behind_dispatch(op) * static_cast<double>(cost.class_ps[i]));
+    if (op == hw::OpClass::expert_up || op == hw::OpClass::expert_down) continue;
+    dense_j_ += static_cast<double>(cost.class_pj[i]) * 1e-12;
+    behind_ps_ += std::llround(behind_dispatch(op) * static_cast<double>(cost.class_ps[i]));
   }
   dense_ps_ = cost.time_ps - of(hw::OpClass::expert_up) - of(hw::OpClass::expert_down);
 
   const models::Transformer whole = models::build_transformer(config.model, config.host_formats, {});
   host_ = expert_products(whole, s.machine.host.sockets);
   host_bytes_ = expert_products(whole, 1).bytes(dtype_);
-  if (config.storage) read_ps_ = to_ps(hw::transfer_time(*config.storage, hw::TierDirection::read, host_bytes_));
+  if (config.storage) {
+    read_ps_ = to_ps(hw::transfer_time(*config.storage, hw::TierDirection::read, host_bytes_));
+    read_j_ = hw::transfer_energy(*config.storage, hw::TierDirection::read, host_bytes_);
+  }
 }
 
-std::int64_t Prices::time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
-                             std::span<const std::int64_t> rows) {
-  std::int64_t sum = 0;
+Priced Prices::price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
+                     std::span<const std::int64_t> rows, std::int64_t devices) {
+  Priced sum;
   for (const models::ExpertShape& p : expert.products) {
     hw::GroupedGemm grouped = hw::grouped_gemm(rows, p.n, p.k);
     grouped.weights = p.weights;
-    sum += to_ps(device.cost({.op = hw::OpClass::expert_up, .dtype = dtype, .shape = grouped}).time_s);
+    const auto cost = device.cost({.op = hw::OpClass::expert_up, .dtype = dtype, .shape = grouped});
+    sum.time_ps += to_ps(cost.time_s);
+    sum.energy_j += static_cast<double>(devices) * (cost.compute_energy_j + cost.memory_energy_j);
   }
   return sum;
 }
 
-std::int64_t Prices::gpu_ps(std::span<const std::int64_t> rows) const {
-  if (rows.empty()) return 0;
+Priced Prices::gpu(std::span<const std::int64_t> rows) const {
+  if (rows.empty()) return {};
   std::vector<std::int64_t> key(rows.begin(), rows.end());
   std::ranges::sort(key);
-  const auto [at, fresh] = gpu_times_.try_emplace(std::move(key));
-  if (fresh) at->second = time_ps(*config_.gpu, dtype_, gpu_, at->first);
+  const auto [at, fresh] = gpu_prices_.try_emplace(std::move(key));
+  if (fresh) at->second = price(*config_.gpu, dtype_, gpu_, at->first, config_.sections.machine.devices);
   return at->second;
 }
 
@@ -123,15 +132,17 @@ std::int64_t Prices::host_ps(std::int64_t tokens) const {
   return host_ps(rows) / static_cast<std::int64_t>(rows.size());
 }
 
-std::int64_t Prices::host_ps(std::span<const std::int64_t> rows) const {
-  if (rows.empty() || !config_.host) return 0;
+Priced Prices::host(std::span<const std::int64_t> rows) const {
+  if (rows.empty() || !config_.host) return {};
   std::vector<std::int64_t> key(rows.begin(), rows.end());
   std::ranges::sort(key);
-  const auto [at, fresh] = host_times_.try_emplace(std::move(key));
-  if (fresh)
-    at->second =
-        static_cast<std::int64_t>(std::ceil(static_cast<double>(time_ps(*config_.host, dtype_, host_, at->first)) /
-                                            config_.sections.machine.host.efficiency));
+  const auto [at, fresh] = host_prices_.try_emplace(std::move(key));
+  if (fresh) {
+    const HostParams& params = config_.sections.machine.host;
+    at->second = price(*config_.host, dtype_, host_, at->first, params.sockets);
+    at->second.time_ps =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(at->second.time_ps) / params.efficiency));
+  }
   return at->second;
 }
 

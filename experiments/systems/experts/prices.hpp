@@ -20,6 +20,12 @@ struct ExpertProducts {
 /// Those of a model's experts, each divided by `parts` once more: its intermediate size, as over a host's sockets.
 ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts = 1);
 
+/// Dynamic energy, J, beside what devices draw idle.
+struct Priced {
+  std::int64_t time_ps = 0;
+  double energy_j = 0;
+};
+
 /// Share of a class that is done behind the dispatch of rows: experts and what prepares their rows; of passes that both
 /// halves of a layer have, half.
 double behind_dispatch(hw::OpClass op);
@@ -35,11 +41,19 @@ class Prices final : public policies::ExpertPrices {
   std::int64_t copy_ps() const override { return copy_ps_; }
   std::int64_t read_ps() const { return read_ps_; }  ///< an expert from the drive into the host's memory
   /// Experts in one launch a product; `rows` has the tokens of each. None: no time.
-  std::int64_t gpu_ps(std::span<const std::int64_t> rows) const;
-  std::int64_t host_ps(std::span<const std::int64_t> rows) const;
+  std::int64_t gpu_ps(std::span<const std::int64_t> rows) const { return gpu(rows).time_ps; }
+  std::int64_t host_ps(std::span<const std::int64_t> rows) const { return host(rows).time_ps; }
+  /// The same with the energy of all GPUs of a rank, of all sockets.
+  Priced gpu(std::span<const std::int64_t> rows) const;
+  Priced host(std::span<const std::int64_t> rows) const;
 
   /// A rank's step without its experts' products, of all layers and both edges.
   std::int64_t dense_ps() const { return dense_ps_; }
+  double dense_j() const { return dense_j_; }  ///< all GPUs of the rank
+  double copy_j() const { return copy_j_; }    ///< an expert to all of them
+  double read_j() const { return read_j_; }
+  /// What all devices draw idle, W.
+  double idle_w() const { return idle_w_; }
   /// Of it, what comes behind the dispatch of rows.
   std::int64_t behind_ps() const { return behind_ps_; }
   std::int64_t expert_bytes() const { return gpu_.bytes(dtype_); }  ///< on a GPU
@@ -48,16 +62,17 @@ class Prices final : public policies::ExpertPrices {
   std::int64_t kv_bytes() const { return kv_bytes_; }               ///< on a GPU, of its rank's texts
 
  private:
-  using Times = std::map<std::vector<std::int64_t>, std::int64_t>;
-  static std::int64_t time_ps(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
-                              std::span<const std::int64_t> rows);
+  using ByRows = std::map<std::vector<std::int64_t>, Priced>;
+  static Priced price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
+                      std::span<const std::int64_t> rows, std::int64_t devices);
 
   const Config& config_;
   hw::DType dtype_;
   ExpertProducts gpu_, host_;  ///< of a rank; of a socket
   std::int64_t dense_ps_ = 0, behind_ps_ = 0, copy_ps_ = 0, read_ps_ = 0, dense_bytes_ = 0, host_bytes_ = 0,
                kv_bytes_ = 0;
-  mutable Times gpu_times_, host_times_;  ///< by sorted rows
+  double dense_j_ = 0, copy_j_ = 0, read_j_ = 0, idle_w_ = 0;
+  mutable ByRows gpu_prices_, host_prices_;  ///< by sorted rows
 };
 
 }  // namespace orrery::experiments::experts

@@ -152,6 +152,14 @@ class RankPlayer {
     bytes_[relay * ranks_ + to] += row_bytes_;
   }
 
+  double exchange_s() {
+    const hw::GroupCost cost = hw::uneven_exchange(fabric_, group_, bytes_);
+    // A member's, on the mean; each rank has as many members as GPUs.
+    totals_.exchange_j +=
+        cost.energy_j * static_cast<double>(ranks_) * static_cast<double>(config_.sections.machine.devices);
+    return cost.time_s;
+  }
+
   /// What was sent and is to be computed takes so long; `loads` receives the ranks' rows.
   Layer price(const policies::LayerPlacement& placed, std::vector<double>& loads) {
     std::vector<std::int64_t> mine;
@@ -162,13 +170,15 @@ class RankPlayer {
         if (rows_[slot] > 0) mine.push_back(rows_[slot]);
         loads[static_cast<std::size_t>(rank)] += static_cast<double>(rows_[slot]);
       }
-      slowest = std::max(slowest, prices_.gpu_ps(mine));
+      const Priced own = prices_.gpu(mine);
+      slowest = std::max(slowest, own.time_ps);
+      totals_.experts_j += own.energy_j;
     }
     Layer out{.experts_s = static_cast<double>(slowest) * 1e-12};
     // The way back is the way there turned round: of equal rows it takes as long.
-    if (home_) out.combine_s = hw::uneven_exchange(fabric_, group_, bytes_).time_s;
+    if (home_) out.combine_s = exchange_s();
     for (double& bytes : bytes_) bytes *= dispatch_share_;
-    out.dispatch_s = hw::uneven_exchange(fabric_, group_, bytes_).time_s;
+    out.dispatch_s = exchange_s();
     return out;
   }
 

@@ -21,6 +21,7 @@ namespace orrery::experiments::experts {
 struct RankTotals {
   std::int64_t steps = 0, time_ps = 0;
   std::int64_t dense_ps = 0, experts_ps = 0, exchange_ps = 0;  ///< alone; together the time where nothing overlaps
+  double experts_j = 0, exchange_j = 0;                        ///< dynamic, of all ranks
   sim::SampleStats layer_experts, layer_exchange;  ///< ps of each layer and step: the slowest rank, the exchange
   double imbalance = 0;                            ///< (most - mean) / mean of the ranks' rows, mean over both
 };

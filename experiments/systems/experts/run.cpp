@@ -241,19 +241,22 @@ class Player {
 
   /// Runs what was placed, and copies ahead while the layer lasts.
   void finish(std::size_t l, std::int64_t token, std::int64_t count) {
-    std::int64_t gpu = now_ps_ + prices_.gpu_ps(gpu_rows_);
-    std::int64_t busy = gpu - now_ps_;
+    const Priced there = prices_.gpu(gpu_rows_);
+    std::int64_t gpu = now_ps_ + there.time_ps, busy = there.time_ps;
+    totals_.experts_j += there.energy_j;
     std::ranges::sort(late_);
     for (const auto& [arrives, rows] : late_) {
-      const std::int64_t time = prices_.gpu_ps(rows);
-      gpu = std::max(gpu, arrives) + time;
-      busy += time;
+      const Priced one = prices_.gpu(std::span(&rows, 1));
+      gpu = std::max(gpu, arrives) + one.time_ps;
+      busy += one.time_ps;
+      totals_.experts_j += one.energy_j;
     }
     std::int64_t host = host_begin_ps_;
     if (!host_rows_.empty()) {
-      const std::int64_t time = prices_.host_ps(host_rows_);
-      totals_.host_ps += time;
-      host += time + std::llround(config_.sections.machine.host.layer_gap_s * 1e12);
+      const Priced own = prices_.host(host_rows_);
+      totals_.host_ps += own.time_ps;
+      totals_.host_j += own.energy_j;
+      host += own.time_ps + std::llround(config_.sections.machine.host.layer_gap_s * 1e12);
     }
     const std::int64_t end = std::max(gpu, host);
     totals_.gpu_experts_ps += busy;

@@ -28,6 +28,7 @@ struct RunTotals {
   std::int64_t on_gpu = 0, fetched = 0, on_host = 0;  ///< experts, by where they were computed
   std::int64_t read = 0;                              ///< experts, from the drive
   std::int64_t prefetched = 0, prefetched_used = 0;
+  double experts_j = 0, host_j = 0;  ///< dynamic, of the experts' products
   policies::ExpertCounts counts;
   std::vector<double> layer_hit_rate;
 };

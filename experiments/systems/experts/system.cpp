@@ -57,12 +57,26 @@ class ExpertsExperiment final : public ConfigExperiment {
     node.set("status", Node::string(memory.lacks.empty() ? "ok" : "infeasible"));
     if (!memory.lacks.empty()) node.set("reason", Node::string(memory.lacks));
     if (memory.lacks.empty() && config_.sections.machine.ranks > 1) {
-      const bool in_turns = config_.sections.policies.exchange.in_turns;
-      write_ranks(play_ranks(config_, in_turns ? Prices(config_, 2) : prices), node);
+      const std::int64_t parts = config_.sections.policies.exchange.in_turns ? 2 : 1;
+      const Prices own(config_, parts);
+      const RankTotals totals = play_ranks(config_, own);
+      write_ranks(totals, node);
+      const double ranks = static_cast<double>(config_.sections.machine.ranks * parts * totals.steps);
+      write_energy(prices.idle_w(), totals.time_ps, totals.steps,
+                   {{"dense", ranks * own.dense_j()}, {"experts", totals.experts_j}, {"exchange", totals.exchange_j}},
+                   node);
     } else if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
-      write_times(play(config_, prices, slots, memory.host_slots), one_by_one(config_, slots), node);
+      const RunTotals totals = play(config_, prices, slots, memory.host_slots);
+      write_times(totals, one_by_one(config_, slots), node);
+      const double copies = static_cast<double>(totals.fetched + totals.prefetched);
+      write_energy(prices.idle_w(), totals.time_ps, totals.steps,
+                   {{"dense", static_cast<double>(totals.steps) * prices.dense_j()},
+                    {"experts", totals.experts_j},
+                    {"host", totals.host_j},
+                    {"copies", copies * prices.copy_j() + static_cast<double>(totals.read) * prices.read_j()}},
+                   node);
     }
     Node& bytes = node.set("memory_bytes", Node::object());
     bytes.set("gpu", Node::integer(memory.gpu));
@@ -104,6 +118,20 @@ class ExpertsExperiment final : public ConfigExperiment {
     else
       fit_host(prices, all, slots < static_cast<double>(all) && !ranks, out);
     return out;
+  }
+
+  /// What devices draw idle all the time, and what their work takes beside.
+  void write_energy(double idle_w, std::int64_t time_ps, std::int64_t steps,
+                    const std::vector<std::pair<const char*, double>>& parts, Node& node) const {
+    const WorkloadParams& w = config_.sections.workload;
+    const double idle = idle_w * static_cast<double>(time_ps) * 1e-12;
+    double total = idle;
+    for (const auto& part : parts) total += part.second;
+    Node& energy = node.set("energy_j", Node::object());
+    energy.set("total", Node::real(total));
+    energy.set("idle", Node::real(idle));
+    for (const auto& [name, joules] : parts) energy.set(name, Node::real(joules));
+    node.set("energy_per_token_j", ratio(total, static_cast<double>(w.batch * w.chunk * steps)));
   }
 
   /// Experts that the host's memory keeps, and their bytes.
