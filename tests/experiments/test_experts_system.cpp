@@ -294,7 +294,7 @@ TEST_CASE("experts: ranks wait for the fullest, and for the fullest way of rows"
         Approx(number(got, "step_s.dense") + number(got, "step_s.gpu_experts") + number(got, "step_s.exchange")));
   CHECK(number(got, "step_s.gpu_experts") == Approx(32 * number(got, "layer_s.experts.mean")));
   CHECK(number(got, "throughput.tokens_per_s") == Approx(64 / number(got, "step_s.total")));
-  CHECK(number(got, "throughput.tokens_per_s_gpu") == Approx(16 / number(got, "step_s.total")));
+  CHECK(number(got, "throughput.gpu_tokens_per_s") == Approx(16 / number(got, "step_s.total")));
   CHECK(number(got, "energy_j.idle") == Approx(4 * c.gpu->power.idle_w * number(got, "simulated_s")));
   CHECK(number(got, "energy_j.dense") == Approx(48 * 4 * prices.dense_j()));
   // Row bytes on links, there and back: no more than all rows of 4,096 bf16 twice.

@@ -24,7 +24,6 @@ SAMPLE = pathlib.Path(orrery.home_folder()) / "traces/samples/router-1024.csv"
 def mark(i):
     return {"color": palette.colour(i), "marker": palette.marker(i), "ls": palette.dash(i), "ms": 3.5}
 
-
 # %% [markdown]
 # ## Does it fit?
 #
@@ -94,8 +93,8 @@ speeds.round(1)
 # %%
 ACCURACIES = [0, 0.5, 0.9, 1]
 ahead = [run(0.3, "fetch", prefetch={"accuracy": a, "layers": 2}) for a in ACCURACIES]
-parts = pd.DataFrame({what: [1e3 * r[f"step_s.{key}"] for r in ahead] for what, key in
-                      {"dense part": "dense", "experts": "gpu_experts", "GPU waits": "waited"}.items()}, index=ACCURACIES)
+PARTS = {"dense part": "dense", "experts": "gpu_experts", "GPU waits": "waited"}
+parts = pd.DataFrame({part: [1e3 * r[f"step_s.{key}"] for r in ahead] for part, key in PARTS.items()}, index=ACCURACIES)
 link = np.array([1e3 * r["step_s.link_busy"] for r in ahead])
 
 # %% [markdown]
@@ -120,7 +119,8 @@ def loads(owner):
 contiguous = np.arange(trace.experts) * RANKS // trace.experts
 frequency = np.bincount(chosen[:len(chosen) // 2].ravel(), minlength=trace.experts)
 even = np.empty(trace.experts, dtype=int)
-even[np.argsort(-frequency, kind="stable")] = np.resize(np.r_[0:RANKS, RANKS - 1:-1:-1], trace.experts)  # back and forth
+there_and_back = np.r_[0:RANKS, RANKS - 1:-1:-1]
+even[np.argsort(-frequency, kind="stable")] = np.resize(there_and_back, trace.experts)
 by_rank = {"contiguous": loads(contiguous), "by load": loads(even)}
 
 # %%
@@ -173,6 +173,7 @@ assert halves["by load"][0] < halves["contiguous"][0]
 #
 # - Your router: write its choices as a CSV and give it in place of the sample;
 #   [docs/router-traces.md](../../docs/router-traces.md).
-# - Your machine in one line: `orrery fits MODEL PART --host CPU`; [docs/how-to/experts.md](../../docs/how-to/experts.md).
+# - Your machine in one line: `orrery fits MODEL PART --host CPU`;
+#   [docs/how-to/experts.md](../../docs/how-to/experts.md).
 # - A drive behind the host's memory: `machine.storage`; [docs/expert-offload.md](../../docs/expert-offload.md).
 # - Several GPUs in tokens a second, with EPLB and MoETuner: [docs/expert-ranks.md](../../docs/expert-ranks.md).

@@ -167,7 +167,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     node.set("steps", Node::integer(totals.steps));
     Node& throughput = node.set("throughput", Node::object());
     throughput.set("tokens_per_s", ratio(tokens, seconds));
-    throughput.set("tokens_per_s_gpu", ratio(tokens, seconds * static_cast<double>(m.ranks * m.devices)));
+    throughput.set("gpu_tokens_per_s", ratio(tokens, seconds * static_cast<double>(m.ranks * m.devices)));
     Node& step = node.set("step_s", Node::object());
     step.set("total", ratio(seconds, steps));
     step.set("dense", ratio(static_cast<double>(totals.dense_ps) * 1e-12, steps));
