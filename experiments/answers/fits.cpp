@@ -47,6 +47,8 @@ Node config_of(const FitsParams& params, const experts::Engine& engine, const st
     set("machine.host.efficiency", fmt::format("{:g}", engine.efficiency));
     set("machine.host.layer_gap", fmt::format("{:g} us", engine.layer_gap_s * 1e6));
   }
+  if (!params.storage.empty()) set("machine.storage", params.storage);
+  if (!params.storage.empty() && params.host.empty()) set("policies.host_share", "0");  // no memory of it is known
   set("model.config", in_catalog(params.model));
   if (!weights.empty()) set("model.weight_format", weights);
   if (params.router.empty()) {
@@ -64,10 +66,15 @@ Node config_of(const FitsParams& params, const experts::Engine& engine, const st
 
 /// The experiment of a config; faults name what was asked, not the config that was made of it.
 std::unique_ptr<Experiment> read_row(const Systems& systems, const Node& config) {
-  constexpr std::pair<std::string_view, const char*> kAsked[] = {
-      {"/machine/part", "PART"},         {"/machine/host/part", "--host"},      {"/machine/link", "--link"},
-      {"/model/config", "MODEL"},        {"/model/weight_format", "--weights"}, {"/workload/router/trace", "--router"},
-      {"/machine/devices", "--devices"}, {"/workload/batch", "--batch"}};
+  constexpr std::pair<std::string_view, const char*> kAsked[] = {{"/machine/part", "PART"},
+                                                                 {"/machine/host/part", "--host"},
+                                                                 {"/machine/link", "--link"},
+                                                                 {"/machine/storage", "--storage"},
+                                                                 {"/model/config", "MODEL"},
+                                                                 {"/model/weight_format", "--weights"},
+                                                                 {"/workload/router/trace", "--router"},
+                                                                 {"/machine/devices", "--devices"},
+                                                                 {"/workload/batch", "--batch"}};
   try {
     return read_experiment(systems, config);
   } catch (const sim::ConfigError& error) {
@@ -98,6 +105,7 @@ FitsAnswer ask_fits(const FitsParams& params, const Systems& systems) {
   const std::vector<std::string> formats =
       params.weights.empty() ? std::vector<std::string>{"", "fp8", "int4"} : params.weights;
   FitsAnswer out;
+  out.drive = !params.storage.empty();
   out.assumed =
       fmt::format("Assumed: overheads of {} (--engine){}.", engine.doc,
                   params.router.empty() ? "; experts are chosen as in one public model's traces (--router)" : "");
@@ -119,6 +127,7 @@ FitsAnswer ask_fits(const FitsParams& params, const Systems& systems) {
       row.waited_s = figure(summary, "step_s.waited");
       row.gpu_bytes = figure(summary, "memory_bytes.gpu");
       row.host_bytes = figure(summary, "memory_bytes.host_experts");
+      row.drive_s = figure(summary, "step_s.drive_busy");
       out.rows.push_back(std::move(row));
       // All experts on the GPU: the ways are the same. Nothing fits: neither does it another way.
       if (!out.rows.back().reason.empty() || out.rows.back().share == 1) break;
@@ -140,6 +149,7 @@ Node fits_node(const FitsAnswer& answer) {
     one.set("waited_s", Node::real(row.waited_s));
     one.set("gpu_bytes", Node::real(row.gpu_bytes));
     one.set("host_bytes", Node::real(row.host_bytes));
+    if (answer.drive) one.set("drive_s", Node::real(row.drive_s));
     one.set("config", row.config);
     rows.push(std::move(one));
   }
@@ -150,8 +160,8 @@ Node fits_node(const FitsAnswer& answer) {
 
 std::string fits_text(const FitsAnswer& answer) {
   std::string out = answer.asked + "\n\n";
-  out += fmt::format("{:<12}{:>15}  {:<10}{:>10}{:>12}{:>10}{:>10}{:>12}\n", "weights", "experts on GPU", "others by",
-                     "tokens/s", "ms a step", "dense", "waits", "host");
+  out += fmt::format("{:<12}{:>15}  {:<10}{:>10}{:>12}{:>10}{:>10}{:>12}{}\n", "weights", "experts on GPU", "others by",
+                     "tokens/s", "ms a step", "dense", "waits", "host", answer.drive ? "     drive" : "");
   const FitsAnswer::Row* best = answer.best();
   for (const FitsAnswer::Row& row : answer.rows) {
     if (!row.reason.empty()) {
@@ -159,9 +169,10 @@ std::string fits_text(const FitsAnswer& answer) {
       continue;
     }
     out += fmt::format(
-        "{:<12}{:>13.1f} %  {:<10}{:>10.1f}{:>12.1f}{:>10.1f}{:>10.1f}{:>12}{}\n", row.weights, 100 * row.share,
+        "{:<12}{:>13.1f} %  {:<10}{:>10.1f}{:>12.1f}{:>10.1f}{:>10.1f}{:>12}{}{}\n", row.weights, 100 * row.share,
         row.share == 1 ? "-" : row.schedule, row.tokens_per_s, 1e3 * row.step_s, 1e3 * row.dense_s, 1e3 * row.waited_s,
-        row.host_bytes > 0 ? sim::humanise(row.host_bytes, sim::Unit::bytes) : "-", &row == best ? "  best" : "");
+        row.host_bytes > 0 ? sim::humanise(row.host_bytes, sim::Unit::bytes) : "-",
+        answer.drive ? fmt::format("{:>10.1f}", 1e3 * row.drive_s) : std::string(), &row == best ? "  best" : "");
   }
   if (best == nullptr) out += "\nNothing fits.\n";
   return out + "\n" + answer.assumed + "\n";

@@ -11,7 +11,7 @@
 namespace orrery::experiments {
 
 struct FitsParams {
-  std::string model, part, host, link = "pcie4-x16", engine = "kt_kernel", router;
+  std::string model, part, host, link = "pcie4-x16", engine = "kt_kernel", router, storage;
   std::vector<std::string> weights;
   std::int64_t devices = 1, sockets = 1, context = 4096, batch = 1;
   static constexpr auto fields() {
@@ -23,6 +23,8 @@ struct FitsParams {
         sim::required(sim::field("part", &P::part, Unit::text, sim::any_value(), "The GPU, a part of the catalog.")),
         sim::field("host", &P::host, Unit::text, sim::any_value(), "Its host's CPU; empty: none that computes."),
         sim::field("link", &P::link, Unit::text, sim::any_value(), "Link from host to GPU."),
+        sim::field("storage", &P::storage, Unit::text, sim::any_value(),
+                   "Drive with the experts that the host's memory has no room for, such as nvme-gen4; empty: none."),
         sim::field("engine", &P::engine, Unit::text, sim::any_value(),
                    "Whose measured overheads count: kt_kernel, ktransformers_0_2, or ideal."),
         sim::field("router", &P::router, Unit::path, sim::any_value(), "Router trace; empty: a drawn one."),
@@ -40,11 +42,13 @@ struct FitsAnswer {
     std::string weights, schedule;
     std::string reason;  ///< why it does not fit; empty: it does
     double share = 0, tokens_per_s = 0, step_s = 0, dense_s = 0, waited_s = 0, gpu_bytes = 0, host_bytes = 0;
-    sim::Node config;  ///< what `orrery run` takes
+    double drive_s = 0;  ///< that the drive reads, of a step
+    sim::Node config;    ///< what `orrery run` takes
   };
   std::string asked;    ///< model and machine, for people
   std::string assumed;  ///< what the figures rest on
   std::vector<Row> rows;
+  bool drive = false;       ///< there is one
   const Row* best() const;  ///< null where nothing fits
 };
 

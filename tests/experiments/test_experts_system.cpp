@@ -396,6 +396,9 @@ TEST_CASE("experts: faults of configs", "[unit]") {
       Contains("a router trace of another model: expected 8 of 128 experts a token as qwen3-30b-a3b has, got 8 of 64"));
   CHECK_THAT(fault({"workload.router.trace=x.csv"}), Contains("expected either a 'trace' or a 'generator'"));
   CHECK_THAT(fault({"workload.batch=65"}), Contains("expected 65 tokens of router choices at least"));
+  CHECK_THAT(fault({"policies.spread=pooled", "workload.router.generator.tokens=700000",
+                    "workload.router.generator.layers=1", "workload.router.generator.scores=none"}),
+             Contains("expected at most 268435456 requests in one cache, got 700000 tokens of 8 experts in 48 layers"));
   CHECK_THAT(fault({"machine.part=xeon-6454s"}), Contains("expected a GPU, got a part of kind cpu"));
   CHECK_THAT(fault({"machine.host.part=rtx-4090"}), Contains("expected a CPU, got a part of kind gpu"));
   CHECK_THAT(fault({"policies.share=-0.1"}), Contains("/policies/share: expected 0 to 1, got -0.1"));
@@ -553,6 +556,18 @@ TEST_CASE("orrery fits: rows, the best of them, their configs", "[unit]") {
   // A row's config gives the row.
   const sim::Node again = read_experiment(test_systems(), answer.rows[3].config)->run({}).summary;
   CHECK(number(again, "throughput.tokens_per_s") == answer.rows[3].tokens_per_s);
+  // What the host has no room for comes from the drive, where there is one.
+  FitsParams large{.model = "deepseek-v3", .part = "rtx-4090", .host = "xeon-6454s"};
+  large.weights = {"fp8"};
+  CHECK(ask_fits(large, test_systems()).best() == nullptr);
+  large.storage = "nvme-gen4";
+  const FitsAnswer drive = ask_fits(large, test_systems());
+  REQUIRE(drive.best() != nullptr);
+  CHECK(drive.best()->drive_s > 0);
+  CHECK(drive.best()->host_bytes <= 512.0 * 1024 * 1024 * 1024);
+  CHECK_THAT(fits_text(drive), Contains("host     drive\n"));
+  large.storage = "nvme-gen9";
+  CHECK_THROWS_WITH(ask_fits(large, test_systems()), Contains("--storage: ") && Contains("nvme-gen"));
   params.host.clear();
   params.weights = {"int4"};
   params.part = "rtx-2080ti";

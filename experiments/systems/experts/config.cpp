@@ -46,6 +46,9 @@ void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
         read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config.inputs, faults);
 }
 
+/// Requests that one cache for all layers is told of: 512 MiB.
+constexpr std::int64_t kMostRequests = std::int64_t{1} << 28;
+
 /// What a drive, and one cache for all layers, need.
 void check_memories(const Node& root, const Config& config, sim::Faults& faults) {
   const Sections& s = config.sections;
@@ -55,6 +58,11 @@ void check_memories(const Node& root, const Config& config, sim::Faults& faults)
     faults.add(place_of(policies, "spread"),
                fmt::format("expected at most 65,536 experts in one cache, {} has {} in {} layers", config.model.name,
                            config.trace.experts, config.expert_layers()));
+  if (s.policies.spread == SlotSpread::pooled &&
+      config.trace.tokens() > kMostRequests / (config.expert_layers() * config.trace.top_k))
+    faults.add(place_of(policies, "spread"),
+               fmt::format("expected at most {} requests in one cache, got {} tokens of {} experts in {} layers",
+                           kMostRequests, config.trace.tokens(), config.trace.top_k, config.expert_layers()));
   if (config.storage && !config.host && !s.policies.host_share)
     faults.add(place_of(policies, "host_share"),
                "expected a share of the experts that the host's memory keeps, for no host is named");

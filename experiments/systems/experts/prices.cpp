@@ -9,6 +9,9 @@
 namespace orrery::experiments::experts {
 namespace {
 
+/// Prices that are kept: of a long run of ranks nearly every launch has rows of its own.
+constexpr std::size_t kMostKept = 1 << 20;
+
 std::int64_t to_ps(double seconds) {
   return std::llround(std::ceil(seconds * 1e12));
 }
@@ -122,6 +125,7 @@ Priced Prices::gpu(std::span<const std::int64_t> rows) const {
   if (rows.empty()) return {};
   std::vector<std::int64_t> key(rows.begin(), rows.end());
   std::ranges::sort(key);
+  if (gpu_prices_.size() >= kMostKept) gpu_prices_.clear();
   const auto [at, fresh] = gpu_prices_.try_emplace(std::move(key));
   if (fresh) at->second = price(*config_.gpu, dtype_, gpu_, at->first, config_.sections.machine.devices);
   return at->second;
@@ -136,6 +140,7 @@ Priced Prices::host(std::span<const std::int64_t> rows) const {
   if (rows.empty() || !config_.host) return {};
   std::vector<std::int64_t> key(rows.begin(), rows.end());
   std::ranges::sort(key);
+  if (host_prices_.size() >= kMostKept) host_prices_.clear();
   const auto [at, fresh] = host_prices_.try_emplace(std::move(key));
   if (fresh) {
     const HostParams& params = config_.sections.machine.host;

@@ -47,10 +47,12 @@ class Player {
       layer.arrives_ps.assign(tokens_.size(), 0);
       layer.ahead.assign(tokens_.size(), false);
     }
-    if (pooled_ || config.storage) number_requests();
+    for (std::size_t l = 0; l < layers_.size(); ++l)
+      layers_[l].number = static_cast<ExpertId>(static_cast<std::int64_t>(l) * trace_.experts);
+    if (pooled_) number_requests();
     if (config.storage && host_slots > 0) {
       policies::ExpertCacheSetup own = shared_setup(host_slots, false);
-      own.future = {};  // what GPUs will miss nobody knows
+      own.future = {};  // what GPUs will miss is not known
       host_.emplace(config.sections.policies.host_cache.make(own), own);
     }
     if (pooled_)
@@ -107,8 +109,6 @@ class Player {
       for (std::int64_t l = 0; l < layers; ++l)
         for (const ExpertId e : choices(static_cast<std::size_t>(l), first, a_step))
           all_requests_.push_back(static_cast<ExpertId>(l * trace_.experts + e));
-    for (std::int64_t l = 0; l < layers; ++l)
-      layers_[static_cast<std::size_t>(l)].number = static_cast<ExpertId>(l * trace_.experts);
   }
 
   policies::ExpertCacheSetup shared_setup(std::int64_t slots, bool foretold) const {

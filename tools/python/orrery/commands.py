@@ -75,7 +75,7 @@ def fidelity(folder, points=None):
 
 @answered
 def fits(model: str, part: str, *, host: str = "", sockets: int = 1, devices: int = 1, link: str = "pcie4-x16",
-         weights=(), context: int = 4096, batch: int = 1, router=None, engine: str = "kt_kernel"):
+         storage: str = "", weights=(), context: int = 4096, batch: int = 1, router=None, engine: str = "kt_kernel"):
     """Whether a model with experts fits a GPU and its host, at how many tokens a second: a row a format and schedule.
 
     `config` of a row is what `orrery.run` takes.
@@ -84,7 +84,7 @@ def fits(model: str, part: str, *, host: str = "", sockets: int = 1, devices: in
 
     return pandas.DataFrame(_ask("fits", {
         "model": model, "part": part, "host": host, "sockets": sockets, "devices": devices, "link": link,
-        "weights": list(weights), "context": context, "batch": batch, "engine": engine,
+        "storage": storage, "weights": list(weights), "context": context, "batch": batch, "engine": engine,
         "router": "" if router is None else os.fspath(router)})["rows"])
 
 
