@@ -114,6 +114,7 @@ class Points final : public TableKind {
       config.sections.machine.host.sockets = table.text(row, "cpu").find("2 sockets") != std::string::npos ? 2 : 1;
       config.sections.model.active = table.count(row, "experts");
       config.sections.workload.context = table.count(row, "prompt_tokens");
+      experts::draw_choices(config);  // drawn already: keeps the experts that count
       out.add(kDecode, row, table.number(row, "decode_tok_s"), tokens_per_s(config, 0),
               {table.text(row, "engine") == "KTransformers 0.2" ? "version 0.2" : "version 0.2.1"});
     });

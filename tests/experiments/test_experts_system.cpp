@@ -63,6 +63,7 @@ experts::Config parsed(const std::vector<std::string>& assignments = {}) {
   sim::Faults faults;
   experts::Config out = experts::read_config(config(assignments), *test_systems().registries(), faults);
   faults.throw_if_any();
+  experts::draw_choices(out);
   return out;
 }
 

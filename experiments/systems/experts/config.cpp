@@ -59,10 +59,10 @@ void check_memories(const Node& root, const Config& config, sim::Faults& faults)
                fmt::format("expected at most 65,536 experts in one cache, {} has {} in {} layers", config.model.name,
                            config.trace.experts, config.expert_layers()));
   if (s.policies.spread == SlotSpread::pooled &&
-      config.trace.tokens() > kMostRequests / (config.expert_layers() * config.trace.top_k))
+      config.tokens > kMostRequests / (config.expert_layers() * config.trace.top_k))
     faults.add(place_of(policies, "spread"),
                fmt::format("expected at most {} requests in one cache, got {} tokens of {} experts in {} layers",
-                           kMostRequests, config.trace.tokens(), config.trace.top_k, config.expert_layers()));
+                           kMostRequests, config.tokens, config.trace.top_k, config.expert_layers()));
   if (config.storage && !config.host && !s.policies.host_share)
     faults.add(place_of(policies, "host_share"),
                "expected a share of the experts that the host's memory keeps, for no host is named");
@@ -129,10 +129,13 @@ void read_router(const Node& router, Config& config, sim::Faults& faults) {
     if (node.find("layers") == nullptr) generator.layers = config.expert_layers();
     traces::check_router_generator(node, generator, faults);
     if (!faults.empty()) return;
-    config.trace = traces::generate_router_trace(generator, static_cast<std::uint64_t>(config.sections.run.seed));
+    config.trace.experts = generator.experts;
+    config.trace.top_k = generator.top_k;
+    config.tokens = generator.tokens;
   } else {
     config.inputs.emplace_back(*params.trace);
     config.trace = traces::read_router_trace(*params.trace, {.else_experts = experts.count});
+    config.tokens = config.trace.tokens();
   }
   // The layers of a trace are those with experts, whatever their numbers.
   const sim::Origin where = router.origin();
@@ -157,20 +160,23 @@ void trim(traces::RouterTrace& trace, std::int64_t active) {
   trace.top_k = active;
 }
 
-/// Who holds which experts, by what the skipped steps chose.
-void place_experts(const Node& root, Config& config, sim::Faults& faults) {
+/// What a placement is made of, but for the choices.
+policies::ExpertPlacementView placement_view_of(const Config& config, policies::ExpertPlacementView view) {
   const Sections& s = config.sections;
-  policies::ExpertPlacementView view =
-      placement_view(config.trace, {0, s.workload.skip * s.workload.batch * s.workload.chunk});
   view.gpus = s.machine.ranks;
   view.nodes = config.nic ? s.machine.ranks * s.machine.devices / s.machine.node.devices : 1;
   view.slots = config.trace.experts + s.policies.redundant;
-  const sim::Origin where = place_of(section(root, "policies"), "placement");
-  const auto policy = s.policies.placement.make();
+  return view;
+}
+
+/// Why the experts cannot be placed so.
+void check_placement(const Node& root, const Config& config, sim::Faults& faults) {
+  policies::ExpertPlacementView blank;
+  blank.loads.emplace_back(static_cast<std::size_t>(config.trace.experts), 1.0);
+  const policies::ExpertPlacementView view = placement_view_of(config, std::move(blank));
   std::string obstacle = policies::placement_obstacle(view);
-  if (obstacle.empty()) obstacle = policy->obstacle(view);
-  if (!obstacle.empty()) return faults.add(where, obstacle);
-  config.placement = policy->place(view);
+  if (obstacle.empty()) obstacle = config.sections.policies.placement.make()->obstacle(view);
+  if (!obstacle.empty()) faults.add(place_of(section(root, "policies"), "placement"), obstacle);
 }
 
 }  // namespace
@@ -199,16 +205,26 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
         place_of(section(root, "model"), "active"),
         fmt::format("more activated experts than the router chose: {} of {}", config.active(), config.trace.top_k));
   const WorkloadParams& w = config.sections.workload;
-  const std::int64_t steps = config.trace.tokens() / w.batch / w.chunk;
+  const std::int64_t steps = config.tokens / w.batch / w.chunk;
   if (steps < w.skip + 1)
     faults.add(workload.origin(),
                fmt::format("expected {} tokens of router choices at least for {} steps of {} texts, got {}",
-                           (w.skip + 1) * w.batch * w.chunk, w.skip + 1, w.batch, config.trace.tokens()));
+                           (w.skip + 1) * w.batch * w.chunk, w.skip + 1, w.batch, config.tokens));
   if (!faults.empty()) return config;
+  if (config.sections.machine.ranks > 1) check_placement(root, config, faults);
+  return config;
+}
+
+void draw_choices(Config& config) {
+  const Sections& s = config.sections;
+  const WorkloadParams& w = s.workload;
+  if (w.router.generator)
+    config.trace = traces::generate_router_trace(*w.router.generator, static_cast<std::uint64_t>(s.run.seed));
   trim(config.trace, config.active());
   if (w.batch > 1) config.trace = traces::side_by_side(config.trace, w.batch);
-  if (config.sections.machine.ranks > 1) place_experts(root, config, faults);
-  return config;
+  if (s.machine.ranks > 1)
+    config.placement = s.policies.placement.make()->place(
+        placement_view_of(config, placement_view(config.trace, {0, w.skip * w.batch * w.chunk})));
 }
 
 }  // namespace orrery::experiments::experts

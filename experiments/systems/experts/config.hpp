@@ -269,7 +269,9 @@ struct Config {
   std::optional<hw::NicPart> nic;  ///< where ranks are on several nodes
   models::ModelConfig model;
   models::NumberFormats formats, host_formats;
-  traces::RouterTrace trace;                        ///< texts side by side, the choices that count
+  /// Read whole; of a generator only how many experts there are, until draw_choices().
+  traces::RouterTrace trace;
+  std::int64_t tokens = 0;                          ///< of the trace
   std::vector<policies::LayerPlacement> placement;  ///< by layer of the trace; empty for one rank
   std::vector<std::filesystem::path> inputs;
   /// Layers with experts.
@@ -279,5 +281,9 @@ struct Config {
 };
 
 Config read_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+/// What a run needs beside: `trace` drawn where a generator does, texts side by side and with the choices that count;
+/// `placement` of several ranks. Kept from read_config(), for a config is read far more often than it is run.
+void draw_choices(Config& config);
 
 }  // namespace orrery::experiments::experts

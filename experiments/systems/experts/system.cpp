@@ -50,6 +50,13 @@ class ExpertsExperiment final : public ConfigExperiment {
   }
 
   Outcome run(const RunSink&) const override {
+    ExpertsExperiment drawn(*this);
+    draw_choices(drawn.config_);
+    return drawn.play_out();
+  }
+
+ private:
+  Outcome play_out() const {
     const Prices prices(config_);
     const Memory memory = fit(prices);
     Outcome outcome;
@@ -88,7 +95,6 @@ class ExpertsExperiment final : public ConfigExperiment {
     return outcome;
   }
 
- private:
   std::string step_text() const {
     const WorkloadParams& w = config_.sections.workload;
     return w.chunk == 1 ? fmt::format("{} decodes", w.batch) : fmt::format("{} chunks of {} tokens", w.batch, w.chunk);
