@@ -23,6 +23,7 @@ void add_fits(CLI::App& app, Action& action) {
   command->add_option("--devices", p.devices, "How many of them (1)")->check(CLI::Range(1, 1024));
   command->add_option("--host", p.host, "CPU of the host, which computes experts (default: none, it only keeps them)");
   command->add_option("--sockets", p.sockets, "How many of them (1)")->check(CLI::Range(1, 64));
+  command->add_option("--storage", p.storage, "Drive with the experts that the host has no room for: nvme-gen4");
   command->add_option("--link", p.link, "Link from host to GPU (pcie4-x16)");
   command->add_option("--weights", p.weights, "Formats of all weights (default: as published, fp8, int4)")
       ->delimiter(',');
