@@ -35,7 +35,8 @@ struct AotParams {
 
 class Aot final : public Execution {
  public:
-  explicit Aot(const AotParams& params) : params_(params), compiled_(0) {
+  explicit Aot(const AotParams& params)
+      : params_(params), symbol_(named_dimension("aot", params.symbol)), compiled_(0) {
     std::sort(params_.buckets.begin(), params_.buckets.end());
   }
 
@@ -43,14 +44,13 @@ class Aot final : public Execution {
     ExecutionDecision decision;
     decision.sizes = view.request;
     decision.host_kernel_s = params_.call_s;
-    const models::Symbol symbol(params_.symbol);
     models::Bindings compiled_for = view.request;  // what kernels depend on beside the bucket
     bool ahead = true;
-    if (const std::optional<std::int64_t> size = view.request.find(symbol)) {
+    if (const std::optional<std::int64_t> size = view.request.find(symbol_)) {
       const std::optional<std::int64_t> padded = bucket(*size);
       if (padded) {
-        decision.sizes.set(symbol, *padded);
-        compiled_for.set(symbol, 0);
+        decision.sizes.set(symbol_, *padded);
+        compiled_for.set(symbol_, 0);
       }
       ahead = padded.has_value();
     }
@@ -78,6 +78,7 @@ class Aot final : public Execution {
   }
 
   AotParams params_;
+  models::Symbol symbol_;
   ShapeCache compiled_;
   bool first_ = true;
 };

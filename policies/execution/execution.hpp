@@ -52,6 +52,10 @@ class Execution {
 
 using ExecutionRegistry = sim::Registry<Execution>;
 
+/// The dimension that parameter `symbol` of a policy names. Throws sim::ConfigError where no dimension can be called
+/// so.
+models::Symbol named_dimension(const std::string& policy, const std::string& symbol);
+
 /// Adds every policy of this folder: aot, eager, graph, jit, vm.
 void register_execution_policies(ExecutionRegistry& registry);
 

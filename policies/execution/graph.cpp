@@ -25,14 +25,14 @@ struct GraphParams {
 
 class Graph final : public Execution {
  public:
-  explicit Graph(const GraphParams& params) : params_(params), cache_(params.entries) {}
+  explicit Graph(const GraphParams& params)
+      : params_(params), symbol_(named_dimension("graph", params.symbol)), cache_(params.entries) {}
 
   ExecutionDecision decide(const ExecutionView& view) override {
     ExecutionDecision decision;
     decision.sizes = view.request;
-    const models::Symbol symbol(params_.symbol);
-    if (const auto size = view.request.find(symbol))
-      decision.sizes.set(symbol, (*size + params_.step - 1) / params_.step * params_.step);
+    if (const auto size = view.request.find(symbol_))
+      decision.sizes.set(symbol_, (*size + params_.step - 1) / params_.step * params_.step);
     decision.style = hw::LaunchStyle::graph;
     if (cache_.use(decision.sizes)) return decision;
     decision.compiled = view.kernels;
@@ -44,6 +44,7 @@ class Graph final : public Execution {
 
  private:
   GraphParams params_;
+  models::Symbol symbol_;
   ShapeCache cache_;
 };
 

@@ -214,4 +214,11 @@ TEST_CASE("vm: one thread ahead adds up what a kernel takes, phases take the lon
   CHECK(decide(*vm, 5).compiled == 3);
 }
 
+TEST_CASE("a padded dimension has a dimension's name", "[unit]") {
+  const std::string said = ".symbol: expected a dimension: letters, digits, '_' and '.', not starting with a digit";
+  CHECK_THROWS_WITH(named_dimension("aot", std::string(1, '\0')), "aot" + said);
+  CHECK_THROWS_WITH(named_dimension("graph", "2nd"), "graph" + said);
+  CHECK(named_dimension("graph", "batch") == models::Symbol("batch"));
+}
+
 }  // namespace test_execution

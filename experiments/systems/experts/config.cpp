@@ -187,6 +187,12 @@ std::int64_t Config::expert_layers() const {
   return count;
 }
 
+std::int64_t Config::steps() const {
+  const WorkloadParams& w = sections.workload;
+  const std::int64_t all = trace.tokens() / step_tokens();
+  return w.steps ? std::min(all, w.skip + *w.steps) : all;
+}
+
 Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
   Config config;
   config.file = root.origin().file;
@@ -224,7 +230,7 @@ void draw_choices(Config& config) {
   if (w.batch > 1) config.trace = traces::side_by_side(config.trace, w.batch);
   if (s.machine.ranks > 1)
     config.placement = s.policies.placement.make()->place(
-        placement_view_of(config, placement_view(config.trace, {0, w.skip * w.batch * w.chunk})));
+        placement_view_of(config, placement_view(config.trace, {0, w.skip * config.step_tokens()})));
 }
 
 }  // namespace orrery::experiments::experts

@@ -8,6 +8,7 @@
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/node_params.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/parts/link_part.hpp"
 #include "hw/parts/memory_tier.hpp"
@@ -42,20 +43,6 @@ struct HostParams {
         sim::field("layer_gap", &H::layer_gap_s, Unit::seconds, sim::between(0, 1),
                    "A layer that uses the host takes so much more: activations there and back, threads that meet."),
         sim::field("weights", &H::weights, "Format of the host's experts; null: that of the GPU's.")};
-  }
-};
-
-struct NodeParams {
-  std::int64_t devices = 8, nics = 8;
-  std::string nic = "ib-ndr-4x";
-  static constexpr auto fields() {
-    using sim::Unit;
-    using N = NodeParams;
-    return sim::FieldTable{
-        sim::field("devices", &N::devices, Unit::count, sim::between(1, 4096),
-                   "GPUs of a node, joined by their links."),
-        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
-        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
   }
 };
 
@@ -276,6 +263,9 @@ struct Config {
   std::vector<std::filesystem::path> inputs;
   /// Layers with experts.
   std::int64_t expert_layers() const;
+  /// Tokens of a step, and steps that are played, those that are skipped among them.
+  std::int64_t step_tokens() const { return sections.workload.batch * sections.workload.chunk; }
+  std::int64_t steps() const;
   /// Experts that a token uses.
   std::int64_t active() const { return sections.model.active.value_or(trace.top_k); }
 };

@@ -59,12 +59,9 @@ class RankPlayer {
   }
 
   RankTotals play() {
-    const WorkloadParams& w = config_.sections.workload;
-    const std::int64_t a_step = w.batch * w.chunk;
-    std::int64_t steps = config_.trace.tokens() / a_step;
-    if (w.steps) steps = std::min(steps, w.skip + *w.steps);
+    const std::int64_t a_step = config_.step_tokens(), steps = config_.steps();
     const std::int64_t gap = std::llround(config_.sections.machine.step_gap_s * 1e12);
-    for (std::int64_t step = w.skip; step < steps; ++step) {
+    for (std::int64_t step = config_.sections.workload.skip; step < steps; ++step) {
       source_.clear();
       for (std::size_t l = 0; l < layers_; ++l) play_layer(l % config_.trace.layers.size(), step * a_step, a_step);
       totals_.dense_ps += prices_.dense_ps() * parts_ + gap;

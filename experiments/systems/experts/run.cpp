@@ -64,12 +64,9 @@ class Player {
   }
 
   RunTotals play() {
-    const WorkloadParams& w = config_.sections.workload;
-    const std::int64_t a_step = w.batch * w.chunk;
-    std::int64_t steps = trace_.tokens() / a_step;
-    if (w.steps) steps = std::min(steps, w.skip + *w.steps);
+    const std::int64_t a_step = config_.step_tokens(), steps = config_.steps();
     for (std::int64_t step = 0; step < steps; ++step) {
-      if (step == w.skip) {
+      if (step == config_.sections.workload.skip) {
         totals_ = {};
         for (LayerState& layer : layers_) layer.counts = {};
         begin_ps_ = now_ps_;
@@ -103,8 +100,7 @@ class Player {
   /// Every request of the run, layer after layer, experts numbered over all layers.
   void number_requests() {
     const auto layers = static_cast<std::int64_t>(layers_.size());
-    const WorkloadParams& w = config_.sections.workload;
-    const std::int64_t a_step = w.batch * w.chunk;
+    const std::int64_t a_step = config_.step_tokens();
     for (std::int64_t first = 0; first + a_step <= trace_.tokens(); first += a_step)
       for (std::int64_t l = 0; l < layers; ++l)
         for (const ExpertId e : choices(static_cast<std::size_t>(l), first, a_step))

@@ -66,17 +66,18 @@ void read_sizes(const Node& workload, GraphConfig& config, WorkloadParams& resol
     config.vary.push_back({symbol, params});
     vary.set(symbol.name(), sim::write_params(params));
   }
-  const models::Symbol grows(config.workload.max_batch.symbol);
+  const std::string& grows = config.workload.max_batch.symbol;
   const std::vector<models::Symbol> symbols = config.model.symbols();
-  if (config.workload.max_batch.enabled && std::find(symbols.begin(), symbols.end(), grows) == symbols.end())
+  const auto grown = [&](const models::Symbol& symbol) { return symbol.name() == grows; };
+  if (config.workload.max_batch.enabled && std::ranges::none_of(symbols, grown))
     faults.add(place_of(section(workload, "max_batch"), "symbol"),
-               fmt::format("the graph has no dimension '{}'", grows.name()));
+               fmt::format("the graph has no dimension '{}'", grows));
   for (const models::Symbol symbol : symbols) {
     const bool bound = config.workload.bind.find(symbol.name()) != nullptr;  // if to no size, that is told
     const bool given = bound ||
                        std::any_of(config.vary.begin(), config.vary.end(),
                                    [&](const Vary& entry) { return entry.symbol == symbol; }) ||
-                       (config.workload.max_batch.enabled && symbol == grows);
+                       (config.workload.max_batch.enabled && grown(symbol));
     if (!given)
       faults.add(place_of(workload, "bind"), fmt::format("dimension '{}' of the graph has no size", symbol.name()),
                  fmt::format("\"bind\": {{\"{}\": …}}", symbol.name()));
@@ -102,6 +103,14 @@ GraphConfig read_graph_config(const Node& root, const sim::RegistrySet& registri
     params.policies.passes =
         read_passes(section(policies, "passes"), registries.get<policies::PassRegistry>(), config.passes, faults);
   config.execution = params.policies.execution;
+  if (faults.empty()) {
+    try {
+      (void)config.execution.make();  // a parameter that only the policy can judge
+    } catch (const sim::ConfigError& error) {
+      for (const sim::Fault& fault : error.faults())
+        faults.add(place_of(policies, "execution"), fmt::format("{}: {}", fault.where.file, fault.message));
+    }
+  }
   config.planner = params.policies.memory;
   if (faults.empty()) config.resolved = resolved_config("graph", params);
   return config;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/node_params.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "experiments/systems/training/part_costs.hpp"
 #include "hw/cost/cost_model.hpp"
@@ -31,20 +32,6 @@ struct DeviceGroup {
         sim::annotated(
             sim::field("override", &D::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); })};
-  }
-};
-
-struct NodeParams {
-  std::int64_t devices = 8, nics = 8;
-  std::string nic = "ib-hdr-4x";
-  static constexpr auto fields() {
-    using sim::Unit;
-    using N = NodeParams;
-    return sim::FieldTable{
-        sim::field("devices", &N::devices, Unit::count, sim::between(1, 4096),
-                   "Devices of a node, joined by their links."),
-        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
-        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
   }
 };
 
