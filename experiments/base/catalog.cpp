@@ -231,4 +231,12 @@ std::string catalog_text(const sim::ComponentInfo& component) {
   return part_text(home_folder() / "hw/catalog" / (component.name + ".json"));
 }
 
+bool is_of_kind(const sim::Node& entry, std::string_view kind, const std::string& name, const sim::Origin& place,
+                sim::Faults& faults) {
+  const sim::Node* own = entry.is_object() ? entry.find("kind") : nullptr;
+  if (own == nullptr || !own->is_string() || own->as_string() == kind) return true;
+  faults.add(place, fmt::format("expected a part of kind {}, '{}' is of kind {}", kind, name, own->as_string()));
+  return false;
+}
+
 }  // namespace orrery::experiments

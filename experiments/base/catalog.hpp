@@ -55,4 +55,8 @@ std::string part_text(const std::filesystem::path& file);
 /// More about a component that comes from the catalog, as text; empty for others.
 std::string catalog_text(const sim::ComponentInfo& component);
 
+/// Whether a part that a config names at `place` is of a kind; a fault there if its entry says another.
+bool is_of_kind(const sim::Node& entry, std::string_view kind, const std::string& name, const sim::Origin& place,
+                sim::Faults& faults);
+
 }  // namespace orrery::experiments

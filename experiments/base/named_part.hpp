@@ -19,6 +19,7 @@ std::optional<P> read_named_part(const std::string& name, const sim::Origin& pla
   if (file.empty()) return std::nullopt;
   inputs.push_back(file);
   try {
+    if (!is_of_kind(sim::read_config(file), P::kKind, name, place, faults)) return std::nullopt;
     return hw::read_part<P>(file).part;
   } catch (const sim::ConfigError& error) {
     for (const sim::Fault& fault : error.faults()) faults.add(place, fault.message, fault.hint);

@@ -17,12 +17,7 @@ Node read_part_entry(const Node& choice, const std::string& part, std::vector<st
   if (file.empty()) return {};
   inputs.push_back(file);
   Node entry = sim::read_config(file);
-  const Node* own = entry.is_object() ? entry.find("kind") : nullptr;
-  if (!kind.empty() && own != nullptr && own->is_string() && own->as_string() != kind) {
-    faults.add(name->origin(),
-               fmt::format("expected a part of kind {}, '{}' is of kind {}", kind, part, own->as_string()));
-    return {};
-  }
+  if (!kind.empty() && !is_of_kind(entry, kind, part, name->origin(), faults)) return {};
   return entry;
 }
 

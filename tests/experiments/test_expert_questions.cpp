@@ -91,6 +91,9 @@ TEST_CASE("orrery fits: rows, the best of them, their configs", "[unit]") {
   CHECK(drive.best()->drive_s > 0);
   CHECK(drive.best()->host_bytes <= 512.0 * 1024 * 1024 * 1024);
   CHECK_THAT(fits_text(drive), Contains("host     drive\n"));
+  large.storage = "pcie4-x16";
+  CHECK_THROWS_WITH(ask_fits(large, test_systems()),
+                    "--storage: expected a part of kind memory, 'pcie4-x16' is of kind link");
   large.storage = "nvme-gen9";
   CHECK_THROWS_WITH(ask_fits(large, test_systems()), Contains("--storage: ") && Contains("nvme-gen"));
   params.host.clear();

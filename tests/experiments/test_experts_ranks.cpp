@@ -133,7 +133,8 @@ TEST_CASE("experts: faults of ranks", "[unit]") {
              Contains("expected neither a share of them nor prefetch"));
   CHECK_THAT(experts_fault(on_ranks({"machine.host.part=xeon-6454s"})), Contains("the experts of ranks have no host"));
   CHECK_THAT(experts_fault(on_ranks({"workload.skip=0"})), Contains("to plan a placement on"));
-  CHECK_THAT(experts_fault(on_ranks({"machine.ranks=3", "workload.batch=63"})), Contains("slots"));
+  CHECK_THAT(experts_fault(on_ranks({"machine.ranks=3", "workload.batch=63"})),
+             Contains("8 slots do not share out over 3 GPUs (policies.redundant adds slots)"));
   CHECK_THAT(experts_fault(on_ranks({"machine.node.devices=3"})), Contains("expected whole nodes of whole ranks"));
   CHECK_THAT(experts_fault(on_ranks({"policies.placement.policy=moetuner", "policies.redundant=4"})),
              Contains("moetuner keeps each expert once"));

@@ -205,7 +205,7 @@ TEST_CASE("Faults of a training config name their place", "[unit]") {
   CHECK_THAT(fault(R"({"machine": {"host_link": "pcie9-x16"}})"),
              Contains("/machine/host_link: expected a part of the catalog") && Contains("pcie4-x16"));
   CHECK_THAT(fault(R"({"machine": {"host_link": "t4"}})"),
-             Contains("/machine/host_link: expected \"link\", got \"gpu\""));
+             Contains("/machine/host_link: expected a part of kind link, 't4' is of kind gpu"));
   CHECK_THAT(fault(R"({"model": {"builder": {"policy": "mlp"}}})"), Contains("/model"));
 }
 

@@ -174,9 +174,11 @@ void check_placement(const Node& root, const Config& config, sim::Faults& faults
   policies::ExpertPlacementView blank;
   blank.loads.emplace_back(static_cast<std::size_t>(config.trace.experts), 1.0);
   const policies::ExpertPlacementView view = placement_view_of(config, std::move(blank));
-  std::string obstacle = policies::placement_obstacle(view);
-  if (obstacle.empty()) obstacle = config.sections.policies.placement.make()->obstacle(view);
-  if (!obstacle.empty()) faults.add(place_of(section(root, "policies"), "placement"), obstacle);
+  const sim::Origin where = place_of(section(root, "policies"), "placement");
+  const std::string shape = policies::placement_obstacle(view);
+  if (!shape.empty()) return faults.add(where, shape, "policies.redundant adds slots");
+  const std::string obstacle = config.sections.policies.placement.make()->obstacle(view);
+  if (!obstacle.empty()) faults.add(where, obstacle);
 }
 
 }  // namespace
