@@ -29,6 +29,7 @@ class RandomStream;
   KIND(partition, register_partitions, Partition)                          /* which layers a pipeline stage has */ \
   KIND(pass, register_graph_passes, GraphPass)                             /* what becomes of a graph */           \
   KIND(power, register_clock_policies, ClockPolicy)                        /* at which clock a device runs */      \
+  KIND(recovery, register_recoveries, Recovery)                            /* what a job does that lost a node */   \
   KIND(routing, register_routers, Router, sim::RandomStream)               /* which replica a request goes to */   \
   KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \
   KIND(schedule, register_schedules, PipelineSchedule)                     /* order of a stage's passes */         \

@@ -8,6 +8,7 @@
 #include "experiments/capacity/slo_system.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/claims/claim_study.hpp"
+#include "experiments/job/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/rl/system.hpp"
 #include "experiments/study/search_system.hpp"
@@ -38,7 +39,7 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           pim_system(),           rl_system(),       search::function_system(),
                           study::search_system(), hls_system(),      aggregate_system(),
                           tasks_system(),         training_system(), training_plans_system(),
-                          experts_system()};
+                          experts_system(),       training_job_system(), goodput_system()};
   return {std::move(all), all_registries(plugins)};
 }
 

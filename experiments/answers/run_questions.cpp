@@ -137,6 +137,20 @@ RunQuestion plans() {
           {{"training", "training_plans"}}};
 }
 
+RunQuestion goodput() {
+  using F = OptionForm;
+  return {"goodput",
+          "What failures cost a training job, and which checkpoint interval costs least",
+          "goodput",
+          {{"intervals", "goodput.intervals", F::text, true, "Checkpoint intervals to try, \"5 min\" (default: some about the best by Daly)"},
+           {"points", "goodput.points", F::value, false, "How many of these (default 9)"},
+           {"duration", "job.duration", F::text, false, "Time that is looked at, \"54 d\" (job.duration)"},
+           {"histories", "job.histories", F::value, false, "Histories that are drawn (job.histories)"},
+           {"recovery", "policies.recovery.policy", F::text, false, "What the job does when it loses nodes"},
+           {"spares", "job.spares", F::value, false, "Nodes that stand by"},
+           {"failures", "failures.per_1000_node_days", F::value, false, "Failures of a node per 1,000 days"}}};
+}
+
 RunQuestion train() {
   using F = OptionForm;
   return {"train",
@@ -152,7 +166,7 @@ RunQuestion train() {
 }  // namespace
 
 std::vector<RunQuestion> run_questions() {
-  return {capacity(), plans(), slo(), train()};
+  return {capacity(), goodput(), plans(), slo(), train()};
 }
 
 RunQuestion run_question(const std::string& name) {

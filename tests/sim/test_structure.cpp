@@ -45,6 +45,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"tune", {"base", "search"}},
     {"capacity", {"base", "systems/serving"}},
     {"plans", {"base", "systems/serving", "capacity"}},
+    {"job", {"base", "systems/training"}},
     {"claims", {"base"}},
     {"evolve", {"base", "claims"}},
     {"study", {"base", "search", "claims"}},

@@ -73,6 +73,9 @@ void add_question(CLI::App& app, Action& action, const char* name) {
 void add_capacity(CLI::App& app, Action& action) {
   add_question(app, action, "capacity");
 }
+void add_goodput(CLI::App& app, Action& action) {
+  add_question(app, action, "goodput");
+}
 void add_slo(CLI::App& app, Action& action) {
   add_question(app, action, "slo");
 }

@@ -20,7 +20,7 @@ struct Group {
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> all{
-      {"Run and ask", {"run", "fits", "capacity", "slo", "plans"}},
+      {"Run and ask", {"run", "fits", "capacity", "slo", "plans", "goodput"}},
       {"Study", {"sweep", "search", "best", "analyse", "export", "evolve", "reproduce", "fidelity"}},
       {"Look", {"list", "describe", "report", "serve", "trace", "graph"}},
       {"Parts of a system", {"experts", "plan", "train"}},
