@@ -92,7 +92,7 @@ void check_stated(const Node& job, const JobParams& params, sim::Faults& faults)
 /// Work that the config asks for.
 void check_bounds(const Node& root, const JobConfig& config, double nodes, sim::Faults& faults) {
   const JobParams& job = config.params.job;
-  const double seconds = job.duration_s * static_cast<double>(job.histories);
+  const double seconds = job.duration_s * static_cast<double>(std::max<std::int64_t>(1, job.histories));
   const double failures = (nodes * config.failures.per_node() + config.failures.per_job_s) * seconds;
   if (failures > static_cast<double>(kMostFailures))
     faults.add(place_of(section(root, "job"), "duration"),

@@ -15,7 +15,7 @@ namespace orrery::experiments::job {
 struct JobParams {
   double step_s = 0, duration_s = 30 * 86400.0;
   std::int64_t nodes = 0, node_devices = 8, copies = 1, stages = 1, micro_batches = 1;
-  std::int64_t state_bytes = 0, steps = 0, spares = 0, histories = 1;
+  std::int64_t state_bytes = 0, steps = 0, spares = 0, histories = 0;
   static constexpr auto fields() {
     using sim::Unit;
     using J = JobParams;
@@ -38,8 +38,9 @@ struct JobParams {
         sim::field("steps", &J::steps, Unit::count, sim::between(0, std::int64_t{1} << 40),
                    "Steps after which the job is done; 0: it runs for the whole duration."),
         sim::field("spares", &J::spares, Unit::count, sim::between(0, 1 << 20), "Nodes that stand by."),
-        sim::field("histories", &J::histories, Unit::count, sim::between(1, 10'000),
-                   "Histories that are drawn; figures are means over them.")};
+        sim::field("histories", &J::histories, Unit::count, sim::between(0, 10'000),
+                   "Histories that are drawn; figures are means over them. 0: one; for `goodput`, as many as give some "
+                   "1,000 failures, at most 1,000.")};
   }
 };
 

@@ -133,7 +133,7 @@ const FigureTable<Source>& job_table() {
 
 JobOutcome play_all(const JobConfig& config, const JobShape& shape, const std::function<void(const JobEvent&)>& tell) {
   JobOutcome outcome{.times = job_times(config, shape)};
-  const std::int64_t histories = config.params.job.histories;
+  const std::int64_t histories = config.failures.traced ? 1 : std::max<std::int64_t>(1, config.params.job.histories);
   const auto share = 1 / static_cast<double>(histories);
   outcome.by_component.assign(config.failures.names.size(), 0);
   const std::function<void(const JobEvent&)> first = [&](const JobEvent& event) {

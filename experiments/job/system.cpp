@@ -185,11 +185,12 @@ class GoodputExperiment final : public JobExperiment {
 
  private:
   Outcome ask(const JobShape& shape, const RunSink& sink) const {
-    const JobOutcome own = play_all(config_, shape, {});
-    Answered answered{.own = job_summary(config_, shape, own)};
+    const JobConfig base = with_histories(shape);
+    const JobOutcome own = play_all(base, shape, {});
+    Answered answered{.own = job_summary(base, shape, own)};
     std::int64_t last = 0, events = own.events;
     for (const double interval : intervals(own)) {
-      JobConfig config = config_;
+      JobConfig config = base;
       config.params.checkpoint.interval_s = interval;
       const std::int64_t steps = job_times(config, shape).interval_steps;
       if (steps == last) continue;  // steps are whole
@@ -203,7 +204,23 @@ class GoodputExperiment final : public JobExperiment {
     answer_table().write(answered, summary);
     summary.set("events", Node::integer(events));
     if (sink.folder) write_table(*sink.folder / "intervals.csv", answered);
-    return {.summary = std::move(summary), .events = static_cast<std::uint64_t>(events), .notes = config_.notes};
+    std::vector<std::string> notes = config_.notes;
+    if (own.times.pause_s <= 0)
+      notes.emplace_back(
+          "checkpoints take no time here, so short intervals are best: checkpoint.storage (or write, pause) says what "
+          "they take");
+    return {.summary = std::move(summary), .events = static_cast<std::uint64_t>(events), .notes = std::move(notes)};
+  }
+
+  /// Differences between intervals are small beside the luck of a single history.
+  JobConfig with_histories(const JobShape& shape) const {
+    constexpr double kFailures = 1000;
+    JobConfig config = config_;
+    std::int64_t& histories = config.params.job.histories;
+    const double one = config.params.job.duration_s * (static_cast<double>(shape.nodes) * config.failures.per_node() +
+                                                       config.failures.per_job_s);
+    if (histories == 0) histories = static_cast<std::int64_t>(std::clamp(std::ceil(kFailures / one), 1.0, kFailures));
+    return config;
   }
 
   std::vector<double> intervals(const JobOutcome& own) const {

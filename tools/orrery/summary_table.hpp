@@ -33,6 +33,7 @@ std::string graph_table(const sim::Node& summary);
 /// The same for a replay of traces.
 std::string tasks_table(const sim::Node& summary);
 std::string training_table(const sim::Node& summary);
+std::string job_table(const sim::Node& summary);
 std::string training_plans_table(const sim::Node& summary);
 /// The same for a training.
 std::string rl_table(const sim::Node& summary);
