@@ -83,10 +83,10 @@ void check_stated(const Node& job, const JobParams& params, sim::Faults& faults)
     return;
   }
   if (params.copies * params.stages > params.nodes * params.node_devices)
-    faults.add(place_of(job, "copies"),
-               fmt::format("expected copies and stages that fit {} devices, {} copies of {} stages are {}",
-                           params.nodes * params.node_devices, params.copies, params.stages,
-                           params.copies * params.stages));
+    faults.add(
+        place_of(job, "copies"),
+        fmt::format("expected copies and stages that fit {} devices, {} copies of {} stages are {}",
+                    params.nodes * params.node_devices, params.copies, params.stages, params.copies * params.stages));
 }
 
 /// Work that the config asks for.
@@ -95,9 +95,9 @@ void check_bounds(const Node& root, const JobConfig& config, double nodes, sim::
   const double seconds = job.duration_s * static_cast<double>(std::max<std::int64_t>(1, job.histories));
   const double failures = (nodes * config.failures.per_node() + config.failures.per_job_s) * seconds;
   if (failures > static_cast<double>(kMostFailures))
-    faults.add(place_of(section(root, "job"), "duration"),
-               fmt::format("expected at most {} failures in all histories, these rates give {:.3g}", kMostFailures,
-                           failures));
+    faults.add(
+        place_of(section(root, "job"), "duration"),
+        fmt::format("expected at most {} failures in all histories, these rates give {:.3g}", kMostFailures, failures));
   const double checkpoints = seconds / config.params.checkpoint.interval_s;
   if (checkpoints > static_cast<double>(kMostCheckpoints))
     faults.add(place_of(section(root, "checkpoint"), "interval"),
@@ -126,8 +126,7 @@ JobConfig read_job_config(const Node& root, std::string_view system, const sim::
     config.params.policies.passes = config.training->params.policies.passes;
     const std::int64_t own = config.training->machine.node_devices;
     nodes = (config.training->machine.devices + own - 1) / own;
-    if (job.nodes != 0)
-      faults.add(place_of(section(root, "job"), "nodes"), "expected none: the machine has them");
+    if (job.nodes != 0) faults.add(place_of(section(root, "job"), "nodes"), "expected none: the machine has them");
   } else {
     check_stated(section(root, "job"), job, faults);
   }

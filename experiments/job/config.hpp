@@ -100,13 +100,15 @@ struct CheckpointParams {
     using C = CheckpointParams;
     constexpr sim::Range kRate = sim::between(0, 1e18);
     return sim::FieldTable{
-        sim::field("kind", &C::kind, "Whether the job stands until a checkpoint is written, or only until it is copied."),
+        sim::field("kind", &C::kind,
+                   "Whether the job stands until a checkpoint is written, or only until it is copied."),
         sim::field("interval", &C::interval_s, Unit::seconds, sim::between(1e-3, 1e9),
                    "Time of training between two checkpoints, in whole steps, at least one."),
         sim::field("storage", &C::storage_bytes_per_s, Unit::bytes_per_s, kRate,
                    "Of the storage, for the whole job, to write and to read; 0: takes no time."),
-        sim::field("host", &C::host_bytes_per_s, Unit::bytes_per_s, kRate,
-                   "Of a node's devices to its host together, for asynchronous and in-memory copies; 0: takes no time."),
+        sim::field(
+            "host", &C::host_bytes_per_s, Unit::bytes_per_s, kRate,
+            "Of a node's devices to its host together, for asynchronous and in-memory copies; 0: takes no time."),
         sim::field("write", &C::write_s, Unit::seconds, sim::between(0, 1e9),
                    "What writing takes; null: the state over `storage`."),
         sim::field("pause", &C::pause_s, Unit::seconds, sim::between(0, 1e9),
@@ -161,7 +163,8 @@ struct JobSections {
     using S = JobSections;
     return sim::FieldTable{
         sim::field("machine", &S::machine, "Devices, nodes, host; null: job says nodes and step."),
-        sim::field("model", &S::model, "The forward graph, of one layer after the other; null: job says what a step takes."),
+        sim::field("model", &S::model,
+                   "The forward graph, of one layer after the other; null: job says what a step takes."),
         sim::section("workload", &S::workload, "Sequences, and how many a step."),
         sim::section("plan", &S::plan, "How ranks share the work."),
         sim::section("policies", &S::policies, "Schedule, partition, passes, recovery."),
@@ -183,13 +186,13 @@ struct TracedFailure {
 
 /// What fails, as read.
 struct Failures {
-  std::vector<std::string> names;     ///< of components
-  std::vector<double> per_node_s;     ///< rate of each, 1/s
-  std::vector<double> repair_s;       ///< of each
-  double per_job_s = 0;               ///< 1/s
+  std::vector<std::string> names;  ///< of components
+  std::vector<double> per_node_s;  ///< rate of each, 1/s
+  std::vector<double> repair_s;    ///< of each
+  double per_job_s = 0;            ///< 1/s
   bool traced = false;
   std::vector<TracedFailure> trace;
-  double per_node() const;            ///< of all components, 1/s
+  double per_node() const;  ///< of all components, 1/s
 };
 
 /// A validated config.

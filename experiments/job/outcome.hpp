@@ -15,11 +15,11 @@ struct JobOutcome {
   JobTimes times;
   JobSeconds seconds;
   double wall_s = 0, steps = 0, runs = 0, failures = 0, rollbacks = 0, checkpoints = 0, down_s = 0, recoveries = 0;
-  double done = 0;                    ///< share of histories in which job.steps were reached
+  double done = 0;  ///< share of histories in which job.steps were reached
   std::vector<double> by_component;
-  std::vector<double> ettr;           ///< of each history, sorted
-  double mttf_s = 0;                  ///< by the rates; 0 where failures are a trace's
-  double exact = 0, published = 0;    ///< closed forms of ETTR
+  std::vector<double> ettr;         ///< of each history, sorted
+  double mttf_s = 0;                ///< by the rates; 0 where failures are a trace's
+  double exact = 0, published = 0;  ///< closed forms of ETTR
   std::int64_t events = 0;
   double mean_ettr() const { return seconds.productive / wall_s; }
 };

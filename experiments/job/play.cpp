@@ -28,9 +28,7 @@ struct Work {
 struct Repair {
   double time_s = 0;
   std::int64_t node = -1;
-  bool operator>(const Repair& other) const {
-    return std::pair(time_s, node) > std::pair(other.time_s, other.node);
-  }
+  bool operator>(const Repair& other) const { return std::pair(time_s, node) > std::pair(other.time_s, other.node); }
 };
 
 class Player {
@@ -60,9 +58,7 @@ class Player {
   double end() const { return config_.params.job.duration_s; }
   std::int64_t wanted() const { return config_.params.job.steps; }
   double kept_steps() const { return history_.steps + writing_.steps + since_.steps; }
-  bool over() const {
-    return now_ >= end() || (wanted() > 0 && kept_steps() >= static_cast<double>(wanted()) - 1e-9);
-  }
+  bool over() const { return now_ >= end() || (wanted() > 0 && kept_steps() >= static_cast<double>(wanted()) - 1e-9); }
   double step_s() const { return decision_.step_s * (1 + policy_->step_overhead()); }
 
   void say(EventKind kind, double begin, std::int64_t node = -1, std::int64_t component = -1) {

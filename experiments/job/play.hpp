@@ -1,7 +1,7 @@
 // A history of a training job: steps, checkpoints, failures, recoveries, until it is done or its time is over.
 //
-// Between two changes of what the job has (a failure, a node that returns, a checkpoint) steps are alike and are counted,
-// not run one by one, so weeks of a large cluster take as many events as things happen in them.
+// Between two changes of what the job has (a failure, a node that returns, a checkpoint) steps are alike and are
+// counted, not run one by one, so weeks of a large cluster take as many events as things happen in them.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace orrery::experiments::job {
 /// Times of a checkpoint and of recovery, from the config's rates and the job's state.
 struct JobTimes {
   std::int64_t interval_steps = 1;
-  double pause_s = 0;       ///< the job stands for a checkpoint
-  double write_s = 0;       ///< after that, until an asynchronous one counts
-  double copy_s = 0;        ///< of a copy into memory
-  double load_s = 0;        ///< of a checkpoint
-  double move_s = 0;        ///< of a node's state from its peers
+  double pause_s = 0;  ///< the job stands for a checkpoint
+  double write_s = 0;  ///< after that, until an asynchronous one counts
+  double copy_s = 0;   ///< of a copy into memory
+  double load_s = 0;   ///< of a checkpoint
+  double move_s = 0;   ///< of a node's state from its peers
 };
 JobTimes job_times(const JobConfig& config, const JobShape& shape);
 
@@ -59,15 +59,15 @@ struct JobEvent {
 
 struct History {
   JobSeconds seconds;
-  double steps = 0;               ///< that stayed, in whole batches
-  std::int64_t runs = 0;          ///< of steps, those lost included
-  std::int64_t failures = 0;      ///< that interrupted the job
-  std::int64_t rollbacks = 0;     ///< to a checkpoint or a copy
+  double steps = 0;            ///< that stayed, in whole batches
+  std::int64_t runs = 0;       ///< of steps, those lost included
+  std::int64_t failures = 0;   ///< that interrupted the job
+  std::int64_t rollbacks = 0;  ///< to a checkpoint or a copy
   std::int64_t checkpoints = 0;
-  double down_s = 0;              ///< from failures to the steps after them
-  std::int64_t recoveries = 0;    ///< failures close together are one
+  double down_s = 0;            ///< from failures to the steps after them
+  std::int64_t recoveries = 0;  ///< failures close together are one
   std::vector<std::int64_t> by_component;
-  bool done = false;              ///< job.steps were reached
+  bool done = false;  ///< job.steps were reached
 };
 
 /// Plays history number `index`. `tell`: each event in order; may be empty.

@@ -21,10 +21,10 @@ struct Cell {
 struct JobShape {
   std::string obstacle;  ///< why there is no such step; the rest is then empty
   std::int64_t nodes = 1, node_devices = 8, ranks = 8, copies = 1, micro_batches = 1;
-  double step_s = 0, tokens = 0;            ///< tokens of a step; 0: not known
-  double state_bytes = 0, node_bytes = 0;   ///< of a checkpoint; of a node's share of all copies' states
+  double step_s = 0, tokens = 0;           ///< tokens of a step; 0: not known
+  double state_bytes = 0, node_bytes = 0;  ///< of a checkpoint; of a node's share of all copies' states
   std::vector<policies::RecoveryStage> stages;
-  std::vector<std::vector<Cell>> cells;     ///< of each node
+  std::vector<std::vector<Cell>> cells;  ///< of each node
   /// RecoveryView's.
   std::function<double(std::span<const double> slower, std::span<const std::int64_t> layers)> step_with;
 };

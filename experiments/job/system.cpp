@@ -49,16 +49,15 @@ class JobExperiment : public ConfigExperiment {
     std::vector<std::pair<std::string, std::string>> lines;
     if (config_.training) {
       lines.emplace_back("model", config_.training->model.forward.name);
-      lines.emplace_back("machine",
-                         fmt::format("{} {}", config_.training->machine.devices, config_.training->machine.device.name));
+      lines.emplace_back(
+          "machine", fmt::format("{} {}", config_.training->machine.devices, config_.training->machine.device.name));
     } else {
       lines.emplace_back("machine", fmt::format("{} nodes of {} devices, a step of {}", p.job.nodes, p.job.node_devices,
                                                 sim::humanise(p.job.step_s, sim::Unit::seconds)));
     }
-    lines.emplace_back("failures", config_.failures.traced
-                                       ? fmt::format("{} of a trace", config_.failures.trace.size())
-                                       : fmt::format("{:.4g} per 1,000 node-days",
-                                                     config_.failures.per_node() * 1000 * 86400));
+    lines.emplace_back("failures", config_.failures.traced ? fmt::format("{} of a trace", config_.failures.trace.size())
+                                                           : fmt::format("{:.4g} per 1,000 node-days",
+                                                                         config_.failures.per_node() * 1000 * 86400));
     lines.emplace_back("recovery", p.policies.recovery.name);
     return lines;
   }
@@ -79,8 +78,8 @@ class JobExperiment : public ConfigExperiment {
     }
     const auto tell = [&](const JobEvent& event) {
       if (!file) return;
-      append(file->buffer(), "{},{:.6f},{:.6f},{},{},{:.12g},{:.9g},{:.6g}\n", sim::to_string(event.kind), event.begin_s,
-             event.end_s, event.node < 0 ? "" : fmt::format("{}", event.node),
+      append(file->buffer(), "{},{:.6f},{:.6f},{},{},{:.12g},{:.9g},{:.6g}\n", sim::to_string(event.kind),
+             event.begin_s, event.end_s, event.node < 0 ? "" : fmt::format("{}", event.node),
              event.component < 0 ? "" : config_.failures.names[static_cast<std::size_t>(event.component)], event.steps,
              event.step_s, event.share);
       file->line_done();
@@ -101,9 +100,10 @@ struct GoodputParams {
     using sim::Unit;
     using G = GoodputParams;
     return sim::FieldTable{
-        sim::field("intervals", &G::intervals_s, Unit::seconds, sim::between(1e-3, 1e9),
-                   "Checkpoint intervals that are tried; none: some about Daly's, or about checkpoint.interval where the "
-                   "job does not stand for checkpoints."),
+        sim::field(
+            "intervals", &G::intervals_s, Unit::seconds, sim::between(1e-3, 1e9),
+            "Checkpoint intervals that are tried; none: some about Daly's, or about checkpoint.interval where the "
+            "job does not stand for checkpoints."),
         sim::field("points", &G::points, Unit::count, sim::between(1, 1000), "How many of these."),
         sim::field("span", &G::span, Unit::ratio, sim::between(1, 1e6),
                    "The longest and the shortest of these over the one in the middle.")};
@@ -162,8 +162,8 @@ const FigureTable<Answered>& answer_table() {
       {"best.interval_s", "s", "Of the intervals that were tried, the one with the most effective training time.",
        [](const A& a) { return a.best().interval_s; }},
       {"best.ettr", "ratio", "With it.", [](const A& a) { return a.best().outcome.mean_ettr(); }},
-      {"as_good.{from_s,to_s}", "s", "Intervals within a point of it.",
-       [](const A& a) { return a.as_good().first; }, [](const A& a) { return a.as_good().second; }},
+      {"as_good.{from_s,to_s}", "s", "Intervals within a point of it.", [](const A& a) { return a.as_good().first; },
+       [](const A& a) { return a.as_good().second; }},
       {"tried.*", tried_table().infos(), [](const A& a) {
          Node list = Node::array();
          for (const Tried& one : a.tried) list.push(tried_table().written(one));
@@ -197,8 +197,7 @@ class GoodputExperiment final : public JobExperiment {
       last = steps;
       answered.tried.push_back({play_all(config, shape, {}), static_cast<double>(steps) * shape.step_s});
       events += answered.tried.back().outcome.events;
-      if (sink.progress)
-        sink.progress({.done = std::ssize(answered.tried), .simulated_s = 0, .what = "intervals"});
+      if (sink.progress) sink.progress({.done = std::ssize(answered.tried), .simulated_s = 0, .what = "intervals"});
     }
     Node summary = std::move(answered.own);
     answer_table().write(answered, summary);
@@ -217,8 +216,8 @@ class GoodputExperiment final : public JobExperiment {
     constexpr double kFailures = 1000;
     JobConfig config = config_;
     std::int64_t& histories = config.params.job.histories;
-    const double one = config.params.job.duration_s * (static_cast<double>(shape.nodes) * config.failures.per_node() +
-                                                       config.failures.per_job_s);
+    const double one = config.params.job.duration_s *
+                       (static_cast<double>(shape.nodes) * config.failures.per_node() + config.failures.per_job_s);
     if (histories == 0) histories = static_cast<std::int64_t>(std::clamp(std::ceil(kFailures / one), 1.0, kFailures));
     return config;
   }
@@ -233,7 +232,8 @@ class GoodputExperiment final : public JobExperiment {
     if (own.mttf_s > 0 && own.times.pause_s > 0) middle = daly_interval_s(own.times.pause_s, own.mttf_s);
     std::vector<double> all;
     for (std::int64_t i = 0; i < params_.points; ++i) {
-      const double at = params_.points > 1 ? 2 * static_cast<double>(i) / static_cast<double>(params_.points - 1) - 1 : 0;
+      const double at =
+          params_.points > 1 ? 2 * static_cast<double>(i) / static_cast<double>(params_.points - 1) - 1 : 0;
       all.push_back(middle * sim::det_pow(params_.span, at));
     }
     return all;
@@ -244,8 +244,9 @@ class GoodputExperiment final : public JobExperiment {
     file.buffer() += "interval_s,ettr,closed_form,published,lost,checkpoints,recovery\n";
     for (const Tried& one : answered.tried) {
       const JobOutcome& o = one.outcome;
-      append(file.buffer(), "{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g}\n", one.interval_s, o.mean_ettr(), o.exact,
-             o.published, o.seconds.lost / o.wall_s, o.seconds.checkpoints / o.wall_s, o.seconds.recovery / o.wall_s);
+      append(file.buffer(), "{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g}\n", one.interval_s, o.mean_ettr(),
+             o.exact, o.published, o.seconds.lost / o.wall_s, o.seconds.checkpoints / o.wall_s,
+             o.seconds.recovery / o.wall_s);
       file.line_done();
     }
     file.close();
@@ -273,30 +274,32 @@ std::vector<FigureInfo> goodput_figures() {
 }  // namespace job
 
 System training_job_system() {
-  return {.name = "training_job",
-          .doc = "The weeks of a training job: failures, checkpoints, recovery, and what is left of the time.",
-          .fields = describe_sections<job::JobSections>,
-          .figures = job::job_figures(),
-          .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-            job::JobConfig config = job::read_job_config(root, "training_job", *systems.registries(), faults);
-            faults.throw_if_any();
-            return std::make_unique<job::JobExperiment>(std::move(config));
-          }};
+  return {
+      .name = "training_job",
+      .doc = "The weeks of a training job: failures, checkpoints, recovery, and what is left of the time.",
+      .fields = describe_sections<job::JobSections>,
+      .figures = job::job_figures(),
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        job::JobConfig config = job::read_job_config(root, "training_job", *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<job::JobExperiment>(std::move(config));
+      }};
 }
 
 System goodput_system() {
-  return {.name = "goodput",
-          .doc = "What failures cost a training job, and which checkpoint interval costs least.",
-          .fields = describe_sections<job::GoodputSections>,
-          .figures = job::goodput_figures(),
-          .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-            sim::Node own = root;
-            own.erase("goodput");
-            job::JobConfig config = job::read_job_config(own, "goodput", *systems.registries(), faults);
-            auto params = sim::parse_params<job::GoodputParams>(section(root, "goodput"), *systems.registries(), faults);
-            faults.throw_if_any();
-            return std::make_unique<job::GoodputExperiment>(std::move(config), std::move(params));
-          }};
+  return {
+      .name = "goodput",
+      .doc = "What failures cost a training job, and which checkpoint interval costs least.",
+      .fields = describe_sections<job::GoodputSections>,
+      .figures = job::goodput_figures(),
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        sim::Node own = root;
+        own.erase("goodput");
+        job::JobConfig config = job::read_job_config(own, "goodput", *systems.registries(), faults);
+        auto params = sim::parse_params<job::GoodputParams>(section(root, "goodput"), *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<job::GoodputExperiment>(std::move(config), std::move(params));
+      }};
 }
 
 }  // namespace orrery::experiments

@@ -18,10 +18,9 @@ struct ElasticParams {
   bool reshard = true;
   double boost = 1;
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("reshard", &ElasticParams::reshard, "Whether layers move between stages."),
-        sim::field("boost", &ElasticParams::boost, sim::Unit::ratio, sim::between(1, 2),
-                   "The highest clock over the usual one; compute-bound work gains as much.")};
+    return sim::FieldTable{sim::field("reshard", &ElasticParams::reshard, "Whether layers move between stages."),
+                           sim::field("boost", &ElasticParams::boost, sim::Unit::ratio, sim::between(1, 2),
+                                      "The highest clock over the usual one; compute-bound work gains as much.")};
   }
 };
 

@@ -18,8 +18,8 @@ class Recycle final : public Recovery {
     double step_s = view.step_s;
     for (const RecoveryStage& stage : view.stages)
       if (stage.lost > 0)
-        step_s = std::max(
-            step_s, static_cast<double>(shared_micro_batches(view, stage)) * stage.pass_s() + stage.tail_s);
+        step_s =
+            std::max(step_s, static_cast<double>(shared_micro_batches(view, stage)) * stage.pass_s() + stage.tail_s);
     return {.step_s = step_s, .communicators = Communicators::groups, .layers = planned_layers(view)};
   }
 };

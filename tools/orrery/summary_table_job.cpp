@@ -41,8 +41,8 @@ std::string time_lines(const Node& summary) {
 }
 
 std::string interval_lines(const Node& summary) {
-  std::string out = fmt::format("\n{:>12} {:>8} {:>12} {:>8} {:>13} {:>10}\n", "interval", "ETTR", "closed form", "lost",
-                                "checkpoints", "recovery");
+  std::string out = fmt::format("\n{:>12} {:>8} {:>12} {:>8} {:>13} {:>10}\n", "interval", "ETTR", "closed form",
+                                "lost", "checkpoints", "recovery");
   const double best = number_at(summary, "best.interval_s");
   for (const Node& one : summary.find("tried")->items()) {
     const auto percent = [&](const char* path) { return 100 * number_at(one, path); };
