@@ -178,7 +178,16 @@ def training_runs() -> list[dict]:
                           machine__devices=[{"part": "t4", "count": 1}], workload__global_batch=64,
                           model__builder__gpt2__hidden=8192)
     too_many = merged(plans, plans={"explain": "8 1 1 1 no none none"})
-    return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits]
+    job = merged(config, system="training_job", failures={"per_1000_node_days": 5000, "per_job_day": 1},
+                 job={"duration": "20 d", "steps": 1000000}, checkpoint={"storage": "1 GB/s"})
+    stated = {"system": "training_job", "job": {"nodes": 8, "step": "10 s", "copies": 8, "duration": "20 d"},
+              "failures": {"per_1000_node_days": 200, "repair": "3 h"},
+              "policies": {"recovery": {"policy": "drop_replica"}}}
+    goodput = merged(job, system="goodput", goodput={"points": 3})
+    no_plan = merged(job, plan__pipeline_parallel=3)
+    return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
+            merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
+            merged(no_plan, system="goodput")]
 
 
 def all_runs() -> list[dict]:

@@ -52,7 +52,7 @@ class QuestionTest(unittest.TestCase):
 
     def test_signatures(self):
         """Every option of the command is a keyword with its doc."""
-        for name in ("capacity", "slo", "plans", "train"):
+        for name in ("capacity", "goodput", "slo", "plans", "train"):
             function = getattr(orrery, name)
             keywords = inspect.signature(function).parameters
             options = [line.split()[0][2:] for line in command(name, "--help").stdout.splitlines()
