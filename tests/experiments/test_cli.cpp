@@ -117,9 +117,9 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
                 "--set:/policies/batching/vllm_v0/watermark: expected 0 to 1, got 2");
   check_refused(
       scratch, "c.json --set system=spelling",
-      "--set:/system: unknown system 'spelling' (known: aggregate, capacity, dram, experts, function, graph, hls, "
-      "launch, network, "
-      "pim, plans, rl, search, serving, slo_sweep, tasks, training, training_plans, tune)");
+      "--set:/system: unknown system 'spelling' (known: aggregate, capacity, dram, experts, function, goodput, "
+      "graph, hls, launch, network, "
+      "pim, plans, rl, search, serving, slo_sweep, tasks, training, training_job, training_plans, tune)");
   check_refused(scratch, "c.json --set run.tick='\"1.5 ps\"'", "--set:/run/tick: expected a whole number of ps");
   check_refused(scratch, "c.json --set nonsense", "--set nonsense: expected name=value");
 }
