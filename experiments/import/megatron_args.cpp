@@ -222,8 +222,8 @@ class Importer : private ArgumentReader {
     if (flag("tp_comm_overlap", false)) on("async_tensor_parallel", true);
     plan.set("zero", Node::string(zero()));
     on("overlap_gradients", flag("overlap_grad_reduce", false));
+    if (flag("overlap_param_gather", false)) on("overlap_gathers", true);
     on("gradients_fp32", flag("accumulate_allreduce_grads_in_fp32", false) || find("bf16") != nullptr);
-    if (flag("overlap_param_gather", false)) note("--overlap-param-gather: gathered weights are not hidden here");
     recompute(plan, chunks);
   }
 

@@ -18,7 +18,8 @@ struct PartitionView {
   std::int64_t stages = 2;               ///< at most as many as layers
   std::span<const std::int64_t> layers;  ///< of each layer, in order
   std::int64_t embedding = 0;            ///< of the first stage beside its layers; a step reads a row a token of it
-  std::int64_t head = 0;  ///< of the last stage beside its layers (a tied table too): a step reads it all
+  std::int64_t head = 0;             ///< of the last stage beside its layers (a tied table too): a step reads it all
+  std::span<const double> speeds{};  ///< of the machines of each stage; none: they are alike
 };
 
 class Partition {
@@ -26,6 +27,8 @@ class Partition {
   virtual ~Partition() = default;
   /// Layers of each stage, first stage first.
   virtual std::vector<std::int64_t> divide(const PartitionView& view) const = 0;
+  /// Whether it reads the speeds of stages' machines, which take runs to find.
+  virtual bool wants_speeds() const { return false; }
 };
 
 using PartitionRegistry = sim::Registry<Partition>;

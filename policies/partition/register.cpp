@@ -6,6 +6,7 @@ namespace orrery::policies {
 // clang-format off
 void register_partitions(PartitionRegistry& registry) {
   void add_balanced_partition(PartitionRegistry&); add_balanced_partition(registry);
+  void add_by_speed_partition(PartitionRegistry&); add_by_speed_partition(registry);
   void add_even_partition(PartitionRegistry&); add_even_partition(registry);
   void add_listed_partition(PartitionRegistry&); add_listed_partition(registry);
 }

@@ -172,4 +172,23 @@ TEST_CASE("balanced: of those that keep the bound each stage is nearest to an eq
   }
 }
 
+TEST_CASE("by_speed: layers in proportion to speed, the last stage takes what is left") {
+  const auto divide = [](std::int64_t count, const std::string& params, std::vector<double> speeds = {}) {
+    const std::vector<std::int64_t> layers(static_cast<std::size_t>(count), 1);
+    return make("by_speed", params)->divide({.stages = 2, .layers = layers, .speeds = speeds});
+  };
+  // Holmes' layouts: 48 * 197 / 357 = 26.5 and 30 * 197 / 357 = 16.6.
+  CHECK(divide(48, R"({"speeds": [197, 160]})") == Counts{26, 22});
+  CHECK(divide(30, R"({"speeds": [197, 160]})") == Counts{16, 14});
+  CHECK(divide(48, "{}", {197, 160}) == Counts{26, 22});
+  CHECK(divide(30, R"({"speeds": [160, 197]})") == Counts{13, 17});
+  CHECK(divide(30, "{}") == Counts{15, 15});
+  CHECK(divide(10, R"({"speeds": [1000, 1]})") == Counts{9, 1});  // nobody is left without
+  CHECK(divide(10, R"({"speeds": [1, 1000]})") == Counts{1, 9});
+  CHECK(divide(10, R"({"speeds": [1, 1, 1]})").empty());  // the caller says so
+  CHECK(make("by_speed")->wants_speeds());
+  CHECK(!make("by_speed", R"({"speeds": [1, 2]})")->wants_speeds());
+  CHECK(!make("even")->wants_speeds());
+}
+
 }  // namespace test_partition

@@ -48,8 +48,42 @@ void read_devices(const Node& machine, const MachineParams& params, TrainingConf
   config.machine.devices = group.count;
 }
 
+/// Nodes with unlike adapters.
+void read_clusters(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  MixedNodes mixed{.by_group = params.network == NetworkChoice::group};
+  std::vector<std::int64_t> left;
+  std::int64_t nodes = 0;
+  for (std::size_t i = 0; i < params.clusters.size(); ++i) {
+    const Node& node = machine.find("clusters")->items()[i];
+    const auto nic = read_named_part<hw::NicPart>(params.clusters[i].nic, place_of(node, "nic"), config.inputs, faults);
+    if (!nic) return;
+    mixed.kinds.push_back({*nic, params.clusters[i].nics});
+    left.push_back(params.clusters[i].nodes);
+    nodes += params.clusters[i].nodes;
+  }
+  if (nodes * params.node.devices != config.machine.devices) {
+    faults.add(place_of(machine, "clusters"),
+               fmt::format("expected nodes for {} devices, {} of {} have {}", config.machine.devices, nodes,
+                           params.node.devices, nodes * params.node.devices));
+    return;
+  }
+  const auto common = read_named_part<hw::NicPart>(params.common.nic, place_of(section(machine, "common"), "nic"),
+                                                   config.inputs, faults);
+  if (!common) return;
+  mixed.common = {*common, params.common.nics};
+  // The order of nodes: all of a cluster, or one of each in turns while there are some.
+  for (std::size_t i = 0; std::ssize(mixed.kind_of) < nodes; i = (i + 1) % left.size()) {
+    const std::int64_t count = params.order == NodeOrder::by_cluster ? left[i] : std::min<std::int64_t>(1, left[i]);
+    mixed.kind_of.insert(mixed.kind_of.end(), static_cast<std::size_t>(count), static_cast<std::int32_t>(i));
+    left[i] -= count;
+  }
+  config.machine.nics = mixed.common;
+  config.machine.mixed = std::move(mixed);
+}
+
 void read_links(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
   config.machine.node_devices = params.node.devices;
+  if (!params.clusters.empty()) return read_clusters(machine, params, config, faults);
   if (config.machine.devices > params.node.devices)
     if (const auto nic = read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"),
                                                       config.inputs, faults))

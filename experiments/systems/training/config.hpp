@@ -83,9 +83,50 @@ struct HostUpdateParams {
   }
 };
 
+struct ClusterParams {
+  std::int64_t nodes = 1, nics = 8;
+  std::string nic;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using C = ClusterParams;
+    return sim::FieldTable{
+        sim::required(sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog.")),
+        sim::field("nodes", &C::nodes, Unit::count, sim::between(1, 1 << 20), "Nodes that have it."),
+        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+  }
+};
+
+/// Who chooses a network where nodes have unlike adapters, and in which order nodes have ranks.
+enum class NetworkChoice : std::uint8_t { group, job };
+constexpr auto enum_names(NetworkChoice) {
+  using enum NetworkChoice;
+  return sim::names<NetworkChoice>({{"group", group}, {"job", job}});
+}
+enum class NodeOrder : std::uint8_t { by_cluster, in_turns };
+constexpr auto enum_names(NodeOrder) {
+  using enum NodeOrder;
+  return sim::names<NodeOrder>({{"by_cluster", by_cluster}, {"in_turns", in_turns}});
+}
+
+struct CommonNicParams {
+  std::string nic = "ethernet-25g";
+  std::int64_t nics = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using C = CommonNicParams;
+    return sim::FieldTable{
+        sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
+        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+  }
+};
+
 struct MachineParams {
   std::vector<DeviceGroup> devices;
   NodeParams node;
+  std::vector<ClusterParams> clusters;
+  CommonNicParams common;
+  NetworkChoice network = NetworkChoice::group;
+  NodeOrder order = NodeOrder::by_cluster;
   HostParams host;
   std::string host_link;
   std::int64_t context_bytes = 0;
@@ -98,6 +139,14 @@ struct MachineParams {
     return sim::FieldTable{
         sim::required(sim::field("devices", &M::devices, "Equal devices: one group.")),
         sim::field("node", &M::node, "What a node has of them, and what joins nodes."),
+        sim::field("clusters", &M::clusters,
+                   "Nodes by their adapters, in place of node.nic and node.nics; none: all nodes have these."),
+        sim::field("common", &M::common, "Of unlike nodes: adapters that all have beside their own."),
+        sim::field("network", &M::network,
+                   "Of unlike nodes: whether each group of ranks uses its nodes' adapters where these are the same, or "
+                   "the job uses the common ones for all."),
+        sim::field("node_order", &M::order,
+                   "Of unlike nodes: whether ranks go cluster by cluster, or clusters give nodes in turns."),
         sim::field("host", &M::host, "Of the thread that launches kernels; zero: it is never waited for."),
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
                    "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "

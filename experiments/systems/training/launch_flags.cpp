@@ -57,6 +57,8 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
                                                   : "--data-parallel-sharding-strategy optim_grads");
     flags.emplace_back("--ckpt-format fsdp_dtensor");
   }
+  if (plan.overlap_gathers && plan.zero != Zero::none && plan.copies() > 1)
+    flags.emplace_back("--overlap-param-gather");
   if (plan.overlap_gradients && plan.copies() > 1) flags.emplace_back("--overlap-grad-reduce");
   if (plan.recompute == Recompute::selective) flags.emplace_back("--recompute-activations");
   if (plan.recompute == Recompute::full) {

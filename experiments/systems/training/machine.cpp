@@ -10,7 +10,44 @@ hw::GroupCost in_situ(const TrainingMachine& machine, hw::GroupCost cost) {
   return cost;
 }
 
+double speed(const NodeNics& nics) {
+  return static_cast<double>(nics.count) * hw::achieved_bandwidth(nics.nic);
+}
+
+const NodeNics* slower(const NodeNics* a, const NodeNics* b) {
+  if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+  return speed(*a) <= speed(*b) ? a : b;
+}
+
+std::int32_t kind_of(const TrainingMachine& machine, std::int64_t rank) {
+  return machine.mixed->kind_of[static_cast<std::size_t>(rank / machine.node_devices)];
+}
+
+const NodeNics* nics_of(const MixedNodes& mixed, std::int32_t kind, bool alike) {
+  return alike && mixed.by_group ? &mixed.kinds[static_cast<std::size_t>(kind)] : &mixed.common;
+}
+
+const NodeNics* pair_nics(const TrainingMachine& machine, std::int64_t a, std::int64_t b) {
+  const std::int32_t kind = kind_of(machine, a);
+  return nics_of(*machine.mixed, kind, kind == kind_of(machine, b));
+}
+
 }  // namespace
+
+const NodeNics* group_nics(const TrainingMachine& machine, std::int64_t first, std::int64_t span, std::int64_t ranks,
+                           std::int64_t stride) {
+  if (!machine.mixed) return nullptr;
+  const NodeNics* nics = nullptr;
+  for (std::int64_t base = first; base < first + span; base += ranks * stride)
+    for (std::int64_t begin = base; begin < base + stride; ++begin) {
+      if (begin + (ranks - 1) * stride >= first + span) break;
+      const std::int32_t kind = kind_of(machine, begin);
+      bool alike = true;
+      for (std::int64_t i = 1; i < ranks && alike; ++i) alike = kind_of(machine, begin + i * stride) == kind;
+      nics = slower(nics, nics_of(*machine.mixed, kind, alike));
+    }
+  return nics;
+}
 
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks) {
   const std::int64_t in_node = std::min(ranks, machine.node_devices);
@@ -21,9 +58,9 @@ hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std
   return hw::rank_group(machine.fabric(), ranks, stride);
 }
 
-hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group,
-                         double bytes) {
-  return in_situ(machine, hw::node_collective(machine.fabric(), call, group, bytes));
+hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group, double bytes,
+                         const NodeNics* nics) {
+  return in_situ(machine, hw::node_collective(machine.fabric(nics), call, group, bytes));
 }
 
 hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
@@ -33,7 +70,12 @@ hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGrou
 }
 
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes) {
-  return in_situ(machine, hw::node_message(machine.fabric(), stride, bytes));
+  const NodeNics* nics = nullptr;
+  if (machine.mixed) {  // pairs overlap, so each rank begins one
+    for (std::int64_t rank = 0; rank + stride < machine.devices; ++rank)
+      nics = slower(nics, pair_nics(machine, rank, rank + stride));
+  }
+  return in_situ(machine, hw::node_message(machine.fabric(nics), stride, bytes));
 }
 
 }  // namespace orrery::experiments::training

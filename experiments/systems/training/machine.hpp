@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hw/device/device.hpp"
 #include "hw/network/node_collective.hpp"
@@ -46,10 +47,20 @@ struct HostUpdate {
   double staging_bytes_per_s = 0;  ///< of a rank, between states and buffers that the link reads
 };
 
+/// Nodes with unlike adapters. A group of ranks whose nodes all have the same uses those; one that straddles kinds uses
+/// what all have (Holmes, arXiv 2312.03549).
+struct MixedNodes {
+  std::vector<NodeNics> kinds;
+  std::vector<std::int32_t> kind_of;  ///< of each node, in the order of ranks
+  NodeNics common;                    ///< that every node has beside
+  bool by_group = true;               ///< else the job chooses once, and uses what all have
+};
+
 struct TrainingMachine {
   hw::Device device;
   std::int64_t devices = 1, node_devices = 1;        ///< in all, and in a node
   std::optional<NodeNics> nics;                      ///< none: one node
+  std::optional<MixedNodes> mixed;                   ///< none: all nodes have `nics`
   std::optional<hw::LinkPart> host_link;             ///< of a device to its host; none: nothing is kept there
   std::optional<HostUpdate> host_update;             ///< none: the host updates nothing
   std::shared_ptr<const policies::Offload> offload;  ///< of states that the host holds; none: they are streamed
@@ -57,17 +68,25 @@ struct TrainingMachine {
   LaunchHost host;
   InSitu in_situ;
 
-  hw::NodeFabric fabric() const {
-    return {device.link, node_devices, nics ? &nics->nic : nullptr, nics ? nics->count : 1};
+  /// With the adapters that a group uses between nodes; none: the machine's.
+  hw::NodeFabric fabric(const NodeNics* own = nullptr) const {
+    if (own == nullptr && nics) own = &*nics;
+    return {device.link, node_devices, own != nullptr ? &own->nic : nullptr, own != nullptr ? own->count : 1};
   }
 };
+
+/// Adapters of the slowest group of `ranks`, `stride` apart, among the ranks [first, first + span); none: the
+/// machine's.
+const NodeNics* group_nics(const TrainingMachine& machine, std::int64_t first, std::int64_t span, std::int64_t ranks,
+                           std::int64_t stride);
 
 /// Members of a group that are `stride` ranks apart, the first one at a node's begin.
 hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride);
 
 /// A collective on `bytes` (as library_collective has them) in a group, all such groups at once, as in_situ has it.
-hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group,
-                         double bytes);
+/// `nics`: adapters that it uses between nodes; none: the machine's.
+hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group, double bytes,
+                         const NodeNics* nics = nullptr);
 
 /// The exchange of rows with the ranks of their experts, `choices` a token; `once`: a token travels once to each rank
 /// and node that wants it.
@@ -77,7 +96,8 @@ hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGrou
 /// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);
 
-/// A message to the rank that is `stride` further, every rank at once.
+/// A message to the rank that is `stride` further, every rank at once, over the slowest pair's adapters where nodes are
+/// unlike.
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes);
 
 }  // namespace orrery::experiments::training

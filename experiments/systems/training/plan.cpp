@@ -19,6 +19,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .async_tensor = params.async_tensor_parallel && params.tensor_parallel > 1,
             .balanced = params.context_balanced || params.context_parallel == 1,
             .overlap_gradients = params.overlap_gradients,
+            .overlap_gathers = params.overlap_gathers,
             .gradients_fp32 = params.gradients_fp32,
             .gradient_buckets = params.gradient_buckets,
             .exchange = params.context_exchange,

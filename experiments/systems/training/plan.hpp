@@ -63,7 +63,7 @@ struct PlanParams {
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
   std::vector<double> offload_optimizer;
-  bool overlap_gradients = true, gradients_fp32 = false, gradient_buckets = false;
+  bool overlap_gradients = true, overlap_gathers = false, gradients_fp32 = false, gradient_buckets = false;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -105,6 +105,9 @@ struct PlanParams {
                    "the step: one for each stage, or one for all; none: 0."),
         sim::field("overlap_gradients", &P::overlap_gradients,
                    "Whether gradients are summed over the copies while the backward pass goes on."),
+        sim::field("overlap_gathers", &P::overlap_gathers,
+                   "Whether weights that ZeRO's copies gather after a step are gathered beside the next one's first "
+                   "forward pass."),
         sim::field("gradients_fp32", &P::gradients_fp32,
                    "Whether gradients are kept and summed in fp32; else in the weights' type."),
         sim::field(
@@ -127,7 +130,8 @@ struct LayerShare {
 struct Plan {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, gradients_fp32 = false;
+  bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, overlap_gathers = false;
+  bool gradients_fp32 = false;
   bool gradient_buckets = false;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;

@@ -103,6 +103,7 @@ class PlanSearch {
     const PlanParams& p = config_.params.plan;
     return {.balanced = p.context_balanced,
             .overlap_gradients = p.overlap_gradients,
+            .overlap_gathers = p.overlap_gathers,
             .gradients_fp32 = p.gradients_fp32,
             .gradient_buckets = p.gradient_buckets,
             .exchange = p.context_exchange,

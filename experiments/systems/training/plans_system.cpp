@@ -278,6 +278,9 @@ System training_plans_system() {
         if (config.params.workload.largest_batch)
           faults.add(place_of(section(root, "workload"), "largest_batch"),
                      "expected false: micro-batches are among what plans differ in");
+        if (!config.params.machine.clusters.empty())
+          faults.add(place_of(section(root, "machine"), "clusters"),
+                     "expected none: plans are compared on equal nodes");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);
           } catch (const std::invalid_argument& error) {

@@ -35,7 +35,8 @@ void refuse(TrainingResult& result, std::string reason) {
 }  // namespace
 
 std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionRegistry::Choice& partition,
-                                                      const ModelCosts& model, const Plan& plan, std::string& why) {
+                                                      const ModelCosts& model, const Plan& plan, std::string& why,
+                                                      std::span<const double> speeds) {
   if (plan.pipeline * plan.chunks > model.layers) {
     why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,
                       model.layers);
@@ -46,7 +47,8 @@ std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionR
   const policies::PartitionView view{.stages = plan.pipeline,
                                      .layers = weights,
                                      .embedding = model.part(PartName::embedding).dense.weight_bytes,
-                                     .head = model.part(PartName::head).dense.weight_bytes};
+                                     .head = model.part(PartName::head).dense.weight_bytes,
+                                     .speeds = speeds};
   std::vector<std::int64_t> layers = partition.make()->divide(view);
   if (std::ssize(layers) != plan.pipeline ||
       std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) != model.layers) {
@@ -128,6 +130,35 @@ std::int64_t largest_micro_batch(CostTable& table, const TrainingMachine& machin
 
 }  // namespace
 
+std::vector<double> stage_speeds(const TrainingConfig& config, const Plan& plan) {
+  std::vector<double> speeds;
+  if (!config.machine.mixed || !config.params.policies.partition.make()->wants_speeds()) return speeds;
+  const MixedNodes& mixed = *config.machine.mixed;
+  TrainingConfig alone = config;
+  alone.machine.mixed.reset();
+  std::vector<double> of_kind;
+  for (const NodeNics& kind : mixed.kinds) {
+    alone.machine.nics = kind;
+    const TrainingResult result = train(alone);
+    of_kind.push_back(result.timed ? 1 / result.run.times.time_s : 1);
+  }
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const std::int64_t node = s * plan.stage_ranks() / config.machine.node_devices;
+    speeds.push_back(of_kind[static_cast<std::size_t>(mixed.kind_of[static_cast<std::size_t>(node)])]);
+  }
+  return speeds;
+}
+
+/// Why groups that are priced alike wherever they are cannot be so on unlike nodes; nothing if they can.
+std::optional<std::string> mixed_obstacle(const TrainingMachine& machine, const Plan& plan) {
+  if (!machine.mixed) return std::nullopt;
+  if (!plan.stage_tensor.empty()) return "stages of unlike tensor parallelism on unlike nodes are not modelled";
+  if (machine.node_devices % (plan.tensor * plan.context) != 0 || machine.node_devices % plan.experts != 0)
+    return fmt::format("on unlike nodes, ranks that share a layer stay in one node of {}: {} do not",
+                       machine.node_devices, std::max(plan.tensor * plan.context, plan.experts));
+  return std::nullopt;
+}
+
 std::optional<std::string> offload_obstacle(const TrainingConfig& config) {
   if (config.params.plan.offload_optimizer.empty()) return std::nullopt;
   if (!config.machine.host_link)
@@ -159,6 +190,7 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why) why = offload_obstacle(config);
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
+  if (!why) why = mixed_obstacle(config.machine, result.plan);
   if (why) {
     refuse(result, *why);
     return result;
@@ -173,7 +205,8 @@ TrainingResult train(const TrainingConfig& config) {
   }
   const ModelCosts& model = table.costs(result.plan.share());
   std::string reason;
-  const auto layers = stage_layers(config.params.policies.partition, model, result.plan, reason);
+  const auto layers =
+      stage_layers(config.params.policies.partition, model, result.plan, reason, stage_speeds(config, result.plan));
   if (!layers) {
     refuse(result, std::move(reason));
     return result;

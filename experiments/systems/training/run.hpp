@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,15 @@ struct TrainingResult {
   double energy_j = 0, idle_j = 0;  ///< of a step, all devices
 };
 
-/// Layers of each stage by the partition policy; nothing, with the reason, where it cannot be.
+/// Layers of each stage by the partition policy; nothing, with the reason, where it cannot be. `speeds`: of the stages'
+/// machines; none: they are alike.
 std::optional<std::vector<std::int64_t>> stage_layers(const policies::PartitionRegistry::Choice& partition,
-                                                      const ModelCosts& model, const Plan& plan, std::string& why);
+                                                      const ModelCosts& model, const Plan& plan, std::string& why,
+                                                      std::span<const double> speeds = {});
+
+/// Steps per second of the config's plan, were all nodes as those of a stage and layers divided as for alike ones, by
+/// stage; none where nodes are alike or the partition does not ask.
+std::vector<double> stage_speeds(const TrainingConfig& config, const Plan& plan);
 
 StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const Plan& plan, std::int64_t kept_bytes);
 

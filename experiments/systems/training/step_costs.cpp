@@ -19,10 +19,15 @@ std::int64_t share_out(std::int64_t bytes, std::int64_t copies) {
 /// Ranks that hold copies of a rank's parameters.
 struct CopyGroups {
   hw::RankGroup dense, experts;
+  const NodeNics *dense_nics = nullptr, *expert_nics = nullptr;  ///< that they use between nodes; none: the machine's
 };
 
-CopyGroups copy_groups(const TrainingMachine& machine, const Plan& plan) {
-  return {rank_group(machine, plan.copies(), plan.tensor), rank_group(machine, plan.expert_copies(), plan.experts)};
+/// Those of stage `s`.
+CopyGroups copy_groups(const TrainingMachine& machine, const Plan& plan, std::int64_t s) {
+  const std::int64_t ranks = plan.stage_ranks(), first = s * ranks;
+  return {rank_group(machine, plan.copies(), plan.tensor), rank_group(machine, plan.expert_copies(), plan.experts),
+          group_nics(machine, first, ranks, plan.copies(), plan.tensor),
+          group_nics(machine, first, ranks, plan.expert_copies(), plan.experts)};
 }
 
 /// Adds `count` layers' passes to a chunk, of which `again` run their forward pass again.
@@ -55,9 +60,10 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
 /// A collective of parameters over those that have copies of them, and the same of experts'.
 hw::GroupCost over_copies(const TrainingMachine& machine, hw::LibraryCall call, const CopyGroups& copies,
                           std::int64_t dense_bytes, std::int64_t expert_bytes) {
-  hw::GroupCost cost = collective(machine, call, copies.dense, static_cast<double>(dense_bytes));
+  hw::GroupCost cost = collective(machine, call, copies.dense, static_cast<double>(dense_bytes), copies.dense_nics);
   if (expert_bytes > 0) {
-    const hw::GroupCost experts = collective(machine, call, copies.experts, static_cast<double>(expert_bytes));
+    const hw::GroupCost experts =
+        collective(machine, call, copies.experts, static_cast<double>(expert_bytes), copies.expert_nics);
     cost.time_s += experts.time_s;
     cost.energy_j += experts.energy_j;
   }
@@ -142,9 +148,10 @@ PartCosts stage_parameters(const ModelCosts& model, const Plan& plan, std::int64
 
 /// The gradients of a table that first and last stage both read are summed over the two.
 void share_table(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StageCosts& stage) {
-  const hw::GroupCost cost =
-      collective(machine, hw::LibraryCall::all_reduce, rank_group(machine, 2, plan.stage_ranks() * plan.head()),
-                 static_cast<double>(model.table.weight_bytes));
+  const std::int64_t stride = plan.stage_ranks() * plan.head();
+  const hw::GroupCost cost = collective(machine, hw::LibraryCall::all_reduce, rank_group(machine, 2, stride),
+                                        static_cast<double>(model.table.weight_bytes),
+                                        group_nics(machine, 0, stride + plan.stage_ranks(), 2, stride));
   stage.network_j += cost.energy_j;
   stage.shared_s = cost.time_s;
 }
@@ -212,7 +219,7 @@ double StageCosts::backward_waits_s() const {
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers) {
   StageCosts stage;
-  const CopyGroups copies = copy_groups(machine, plan);
+  const CopyGroups copies = copy_groups(machine, plan, s);
   std::int64_t left = layers;
   std::int64_t again = plan.again(s, layers);
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
@@ -255,6 +262,10 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     if (plan.zero == Zero::optimizer) stage.gradients_s = send(hw::LibraryCall::reduce_scatter, dense, experts);
     if (plan.zero != Zero::weights)
       stage.gathers_s = send(hw::LibraryCall::all_gather, held.dense.weight_bytes, held.experts.weight_bytes);
+    if (plan.overlap_gathers) {  // beside the first forward pass of the next step: a layer waits for its own weights
+      const double forward = stage.forward_s(), one = 1 / std::max(1.0, static_cast<double>(layers));
+      stage.gathers_s = std::max(stage.gathers_s + forward * one, stage.gathers_s * one + forward) - forward;
+    }
     const auto share = static_cast<double>(plan.copies()), expert_share = static_cast<double>(plan.expert_copies());
     stage.optimizer_s = held.dense.optimizer.kernel_s / share + held.experts.optimizer.kernel_s / expert_share;
     stage.optimizer.energy_j = held.dense.optimizer.energy_j / share + held.experts.optimizer.energy_j / expert_share;
