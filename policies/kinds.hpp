@@ -29,6 +29,7 @@ class RandomStream;
   KIND(partition, register_partitions, Partition)                          /* which layers a pipeline stage has */ \
   KIND(pass, register_graph_passes, GraphPass)                             /* what becomes of a graph */           \
   KIND(power, register_clock_policies, ClockPolicy)                        /* at which clock a device runs */      \
+  KIND(rate, register_rates, RateSchedule)                                 /* the learning rate of each step */      \
   KIND(recovery, register_recoveries, Recovery)                            /* what a job does that lost a node */   \
   KIND(routing, register_routers, Router, sim::RandomStream)               /* which replica a request goes to */   \
   KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \

@@ -10,6 +10,7 @@
 #include "experiments/claims/claim_study.hpp"
 #include "experiments/job/system.hpp"
 #include "experiments/plans/system.hpp"
+#include "experiments/progress/system.hpp"
 #include "experiments/rl/system.hpp"
 #include "experiments/study/search_system.hpp"
 #include "experiments/study/study.hpp"
@@ -39,7 +40,8 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           pim_system(),           rl_system(),           search::function_system(),
                           study::search_system(), hls_system(),          aggregate_system(),
                           tasks_system(),         training_system(),     training_plans_system(),
-                          experts_system(),       training_job_system(), goodput_system()};
+                          experts_system(),       training_job_system(), goodput_system(),
+                          progress_system()};
   return {std::move(all), all_registries(plugins)};
 }
 

@@ -8,6 +8,7 @@
 #include "experiments/answers/expert_questions.hpp"
 #include "experiments/answers/fits.hpp"
 #include "experiments/answers/planning.hpp"
+#include "experiments/answers/progress_questions.hpp"
 #include "experiments/answers/reproducing.hpp"
 #include "experiments/answers/router_questions.hpp"
 #include "experiments/base/run_folder.hpp"
@@ -217,6 +218,11 @@ std::vector<Answer> answers() {
                               [](const PlanParams& p, const Systems& systems, const Asking&) {
                                 return plan_node(plan_buffers(p, systems.registry<policies::MemoryPlannerRegistry>()));
                               }),
+      make_answer<CurveParams>(
+          "progress_fit", "Fits reward over compute, with an interval of its ceiling.",
+          [](const CurveParams& p, const Systems&, const Asking&) { return curve_node(fit_reward_curve(p)); }),
+      make_answer<ScoreParams>("progress_score", "AlgoPerf's score from times to targets.",
+                               [](const ScoreParams& p, const Systems&, const Asking&) { return score_node(p); }),
       make_answer<ReproduceParams>("reproduce", "Runs claim studies: what papers claim, and what comes out.",
                                    [](const ReproduceParams& p, const Systems& systems, const Asking& asking) {
                                      if (p.sensitivity)

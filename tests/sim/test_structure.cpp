@@ -46,6 +46,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"capacity", {"base", "systems/serving"}},
     {"plans", {"base", "systems/serving", "capacity"}},
     {"job", {"base", "systems/training"}},
+    {"progress", {"base", "job", "systems/training"}},
     {"claims", {"base"}},
     {"evolve", {"base", "claims"}},
     {"study", {"base", "search", "claims"}},

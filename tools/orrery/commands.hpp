@@ -31,6 +31,7 @@ void add_reproduce(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_capacity(CLI::App& app, Action& action);
 void add_goodput(CLI::App& app, Action& action);
+void add_progress(CLI::App& app, Action& action);
 void add_slo(CLI::App& app, Action& action);
 void add_plans(CLI::App& app, Action& action);
 void add_experts(CLI::App& app, Action& action);

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   tools::add_run(app, action);
   tools::add_capacity(app, action);
   tools::add_goodput(app, action);
+  tools::add_progress(app, action);
   tools::add_slo(app, action);
   tools::add_plans(app, action);
   tools::add_sweep(app, action);

@@ -1,0 +1,87 @@
+// The config of a training's progress: a noisy quadratic, a schedule, and the job whose steps it takes.
+#pragma once
+
+#include <optional>
+
+#include "experiments/job/config.hpp"
+#include "policies/rate/rate.hpp"
+
+namespace orrery::experiments::progress {
+
+struct ProgressParams {
+  std::int64_t modes = 100, steps = 0, peaks = 25;
+  double condition = 1000, noise = 0.01, start = 1, lowest = 1e-4, time_s = 0, cost = 0;
+  std::optional<double> peak;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = ProgressParams;
+    return sim::FieldTable{
+        sim::field("modes", &P::modes, Unit::count, sim::between(1, 100'000), "Eigenvalues of the quadratic."),
+        sim::field("condition", &P::condition, Unit::ratio, sim::between(1, 1e12),
+                   "Largest over smallest of them; evenly spaced in their logarithm, the largest is 1."),
+        sim::field("noise", &P::noise, Unit::none, sim::between(0, 1e12),
+                   "Variance of a mode's gradient over its eigenvalue, for one sequence; a batch has that over "
+                   "workload.global_batch."),
+        sim::field("start", &P::start, Unit::none, sim::between(1e-12, 1e12), "E[x^2] of each mode at the begin."),
+        sim::field("steps", &P::steps, Unit::count, sim::between(0, 10'000'000),
+                   "Budget in steps; 0: as many as `time` or `cost` allow."),
+        sim::field("time", &P::time_s, Unit::seconds, sim::between(0, 1e10),
+                   "Budget in time, failures and all; 0: none is set."),
+        sim::field("cost", &P::cost, Unit::none, sim::between(0, 1e12), "Budget at workload.price; 0: none is set."),
+        sim::field("peak", &P::peak, Unit::none, sim::between(1e-12, 2),
+                   "Peak rate; null: the best of some, as somebody finds who tunes it."),
+        sim::field("peaks", &P::peaks, Unit::count, sim::between(1, 1000), "How many are tried."),
+        sim::field("lowest", &P::lowest, Unit::none, sim::between(1e-12, 2), "The lowest of them; the highest is 2.")};
+  }
+};
+
+struct ProgressPoliciesParams : job::JobPoliciesParams {
+  policies::RateRegistry::Choice rate;
+  static constexpr auto fields() {
+    return sim::joined(sim::inherited<ProgressPoliciesParams>(job::JobPoliciesParams::fields()),
+                       sim::FieldTable{sim::choice("rate", &ProgressPoliciesParams::rate, "linear",
+                                                   "The learning rate of each step, over its peak.")});
+  }
+};
+
+struct ProgressSections {
+  std::optional<training::MachineParams> machine;
+  std::optional<training::ModelParams> model;
+  training::WorkloadParams workload;
+  training::PlanParams plan;
+  ProgressPoliciesParams policies;
+  job::JobParams job;
+  job::FailuresParams failures;
+  job::CheckpointParams checkpoint;
+  job::RecoveryParams recovery;
+  ProgressParams progress;
+  PlainRunParams run;
+  static constexpr auto fields() {
+    using S = ProgressSections;
+    return sim::FieldTable{
+        sim::field("machine", &S::machine,
+                   "Devices, nodes, host; null: job says nodes and step, or time is not asked."),
+        sim::field("model", &S::model,
+                   "The forward graph, of one layer after the other; null: job says what a step takes."),
+        sim::section("workload", &S::workload, "Sequences, and how many a step."),
+        sim::section("plan", &S::plan, "How ranks share the work."),
+        sim::section("policies", &S::policies, "Schedule of rates, of passes, partition, recovery."),
+        sim::section("job", &S::job, "Steps as stated, spares, histories."),
+        sim::section("failures", &S::failures, "What fails, how often."),
+        sim::section("checkpoint", &S::checkpoint, "How often, and what it takes."),
+        sim::section("recovery", &S::recovery, "What recovery takes."),
+        sim::section("progress", &S::progress, "What is trained, for how long."),
+        sim::section("run", &S::run, "Seed and resolution of the run.")};
+  }
+};
+
+/// A validated config.
+struct ProgressConfig {
+  ProgressSections params;
+  std::optional<job::JobConfig> job;  ///< none: steps take no time that is known
+  sim::Node resolved;
+};
+
+ProgressConfig read_progress_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+}  // namespace orrery::experiments::progress
