@@ -187,7 +187,9 @@ def training_runs() -> list[dict]:
     no_plan = merged(job, plan__pipeline_parallel=3)
     return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
-            merged(no_plan, system="goodput")]
+            merged(no_plan, system="goodput"),
+            merged(job, system="progress", progress={"steps": 50, "modes": 5}),
+            merged(job, system="progress", progress={"cost": 1e-9, "modes": 5})]
 
 
 def all_runs() -> list[dict]:

@@ -147,7 +147,7 @@ std::string summary_table(const Node& summary) {
   if (summary.find("critical_path") != nullptr) return tasks_table(summary);
   if (summary.find("breakdown_s") != nullptr) return training_table(summary);
   if (summary.find("training_plans") != nullptr) return training_plans_table(summary);
-  if (summary.find("ettr") != nullptr) return job_table(summary);
+  if (summary.find("time_share") != nullptr) return job_table(summary);
   if (summary.find("learner") != nullptr) return rl_table(summary);
   if (summary.find("requests") == nullptr) return figures_table(summary);
   std::string out;
