@@ -34,6 +34,7 @@ class RandomStream;
   KIND(routing, register_routers, Router, sim::RandomStream)               /* which replica a request goes to */   \
   KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \
   KIND(schedule, register_schedules, PipelineSchedule)                     /* order of a stage's passes */         \
+  KIND(sequence_groups, register_sequence_groupings, SequenceGrouping)     /* how unlike sequences share devices */  \
   KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */
 // clang-format on
 

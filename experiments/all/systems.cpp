@@ -27,6 +27,7 @@
 #include "experiments/systems/tasks/system.hpp"
 #include "experiments/systems/training/plans_system.hpp"
 #include "experiments/systems/training/system.hpp"
+#include "experiments/systems/uneven/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
 #include "policies/expression_subjects.hpp"
@@ -41,7 +42,7 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           study::search_system(), hls_system(),          aggregate_system(),
                           tasks_system(),         training_system(),     training_plans_system(),
                           experts_system(),       training_job_system(), goodput_system(),
-                          progress_system()};
+                          progress_system(),       uneven_batches_system()};
   return {std::move(all), all_registries(plugins)};
 }
 

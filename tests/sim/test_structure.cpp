@@ -41,6 +41,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/serving", {"base", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
     {"systems/training", {"base"}},
+    {"systems/uneven", {"base"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},
     {"capacity", {"base", "systems/serving"}},
