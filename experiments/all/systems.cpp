@@ -35,14 +35,29 @@
 namespace orrery::experiments {
 
 Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
-  std::vector<System> all{serving_system(),       capacity_system(),     slo_sweep_system(),
-                          plans_system(),         network_system(),      launch_system(),
-                          graph_system(),         tune_system(),         dram_system(),
-                          pim_system(),           rl_system(),           search::function_system(),
-                          study::search_system(), hls_system(),          aggregate_system(),
-                          tasks_system(),         training_system(),     training_plans_system(),
-                          experts_system(),       training_job_system(), goodput_system(),
-                          progress_system(),       uneven_batches_system()};
+  std::vector<System> all{serving_system(),
+                          capacity_system(),
+                          slo_sweep_system(),
+                          plans_system(),
+                          network_system(),
+                          launch_system(),
+                          graph_system(),
+                          tune_system(),
+                          dram_system(),
+                          pim_system(),
+                          rl_system(),
+                          search::function_system(),
+                          study::search_system(),
+                          hls_system(),
+                          aggregate_system(),
+                          tasks_system(),
+                          training_system(),
+                          training_plans_system(),
+                          experts_system(),
+                          training_job_system(),
+                          goodput_system(),
+                          progress_system(),
+                          uneven_batches_system()};
   return {std::move(all), all_registries(plugins)};
 }
 

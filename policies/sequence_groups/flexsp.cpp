@@ -3,13 +3,13 @@
 // A micro-batch is a run of sequences in order of length. For a set of degrees that fill the devices, each sequence,
 // longest first, goes to the group that is then fastest among those whose memory holds it. The set is improved by
 // moves, two groups of d to one of 2d and one of 2d to two of d, until none helps; starts are the single degrees and
-// what the lengths ask for at least.
+// what the lengths ask for at least. Up to 32 devices all sets are tried. Then sequences of the slowest group move or
+// change places with others while that helps.
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <map>
-#include <queue>
+#include <set>
 
 #include "policies/sequence_groups/sequence_groups.hpp"
 
@@ -48,7 +48,11 @@ class Search {
       mixed[k] += left >> k;
       climb(mixed);
     }
-    return best_;
+    if (view_.devices <= kFewDevices) {
+      Counts all(kinds, 0);
+      try_all(all, kinds, view_.devices);
+    }
+    return refined();
   }
 
  private:
@@ -70,18 +74,105 @@ class Search {
     }
   }
 
-  /// A group while sequences are placed; of a degree, the one that is fastest so far comes first.
-  struct Open {
-    double seconds = 0;
-    std::size_t group = 0;
-    bool operator>(const Open& other) const {
-      return std::pair(seconds, group) > std::pair(other.seconds, other.group);
-    }
-  };
-  using Queue = std::priority_queue<Open, std::vector<Open>, std::greater<>>;
+  /// Up to so many devices every set of degrees is tried: 36 sets for 16, 202 for 32, 1,828 for 64.
+  static constexpr std::int64_t kFewDevices = 32;
 
-  /// Time of the slowest group; infinite where memory does not hold a sequence. Of the groups of a degree only the
-  /// fastest so far is looked at: it has the most room too. A set is tried once.
+  void try_all(Counts& counts, std::size_t kind, std::int64_t left) {
+    if (kind == 0) {
+      if (left == 0) (void)place(counts);
+      return;
+    }
+    const std::int64_t degree = std::int64_t{1} << (kind - 1);
+    for (std::int64_t count = left / degree; count >= 0; --count) {
+      counts[kind - 1] = count;
+      try_all(counts, kind - 1, left - count * degree);
+    }
+    counts[kind - 1] = 0;
+  }
+
+  GroupLoad load_of(const SequenceGroup& group) const {
+    GroupLoad load;
+    for (const std::int32_t member : group.members) load.add(length_of(member));
+    return load;
+  }
+  std::int64_t length_of(std::int32_t member) const { return view_.lengths[static_cast<std::size_t>(member)]; }
+
+  /// The best of the fastest sets, each refined.
+  MicroBatch refined() {
+    constexpr std::size_t kSets = 4;
+    std::vector<std::pair<double, Counts>> sets;
+    for (const auto& [counts, seconds] : tried_)
+      if (seconds < std::numeric_limits<double>::infinity()) sets.emplace_back(seconds, counts);
+    std::ranges::sort(sets);
+    MicroBatch best = std::move(best_);
+    double best_s = micro_batch_s(view_, best);
+    for (std::size_t i = 0; i < std::min(kSets, sets.size()); ++i) {
+      best_s_ = std::numeric_limits<double>::infinity();
+      (void)tried(sets[i].second);
+      refine();
+      const double seconds = micro_batch_s(view_, best_);
+      if (seconds < best_s) best = best_, best_s = seconds;
+    }
+    return best;
+  }
+
+  /// The better of moving a sequence of the slowest group to another one and of exchanging two, while one helps.
+  void refine() {
+    if (best_.size() < 2) return;
+    constexpr int kMost = 1000;
+    std::vector<GroupLoad> loads;
+    for (const SequenceGroup& group : best_) loads.push_back(load_of(group));
+    for (int step = 0; step < kMost && improve(loads); ++step) {
+    }
+    std::erase_if(best_, [](const SequenceGroup& group) { return group.members.empty(); });
+  }
+
+  bool improve(std::vector<GroupLoad>& loads) {
+    std::vector<double> seconds;
+    for (std::size_t g = 0; g < best_.size(); ++g) seconds.push_back(group_s(*view_.costs, best_[g].degree, loads[g]));
+    const std::size_t from = static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
+    struct Move {
+      double seconds;
+      std::size_t to = 0, out = 0;
+      std::size_t in = kNobody;
+      GroupLoad here{}, there{};
+    } best{seconds[from]};
+    const auto consider = [&](std::size_t to, std::size_t out, std::size_t in) {
+      const auto length = static_cast<double>(length_of(best_[from].members[out]));
+      const double back = in != kNobody ? static_cast<double>(length_of(best_[to].members[in])) : 0;
+      if (in != kNobody && back >= length) return;
+      const GroupLoad here{loads[from].squares - length * length + back * back, loads[from].tokens - length + back};
+      const GroupLoad there{loads[to].squares + length * length - back * back, loads[to].tokens + length - back};
+      if (there.tokens > view_.costs->device_tokens * static_cast<double>(best_[to].degree)) return;
+      const double both =
+          std::max(group_s(*view_.costs, best_[from].degree, here), group_s(*view_.costs, best_[to].degree, there));
+      if (both < best.seconds * (1 - kGain)) best = {both, to, out, in, here, there};
+    };
+    for (std::size_t to = 0; to < best_.size(); ++to) {
+      if (to == from) continue;
+      for (std::size_t out = 0; out < best_[from].members.size(); ++out) {
+        consider(to, out, kNobody);
+        for (std::size_t in = 0; in < best_[to].members.size(); ++in) consider(to, out, in);
+      }
+    }
+    if (best.seconds >= seconds[from]) return false;
+    std::vector<std::int32_t>&here = best_[from].members, &there = best_[best.to].members;
+    if (best.in != kNobody) {
+      std::swap(here[best.out], there[best.in]);
+    } else {
+      there.push_back(here[best.out]);
+      here.erase(here.begin() + static_cast<std::ptrdiff_t>(best.out));
+    }
+    loads[from] = best.here;
+    loads[best.to] = best.there;
+    return true;
+  }
+
+  /// Groups of a degree while sequences are placed, the fastest so far first.
+  using Queue = std::set<std::pair<double, std::size_t>>;
+
+  /// Time of the slowest group; infinite where memory does not hold a sequence. Of the groups of a degree the fastest
+  /// so far that has room is looked at. A set is tried once.
   double place(const Counts& counts) {
     const auto [known, fresh] = tried_.try_emplace(counts, std::numeric_limits<double>::infinity());
     if (fresh) known->second = tried(counts);
@@ -93,7 +184,7 @@ class Search {
     std::vector<std::int64_t> degrees;
     for (std::size_t k = 0; k < counts.size(); ++k)
       for (std::int64_t i = 0; i < counts[k]; ++i) {
-        open[k].push({0, degrees.size()});
+        open[k].insert({0, degrees.size()});
         degrees.push_back(std::int64_t{1} << k);
       }
     std::vector<GroupLoad> loads(degrees.size());
@@ -102,19 +193,24 @@ class Search {
     for (std::size_t i = first_; i < end_; ++i) {
       std::size_t best = counts.size();
       double best_s = std::numeric_limits<double>::infinity();
+      Queue::iterator chosen;
       for (std::size_t k = 0; k < counts.size(); ++k) {
-        if (open[k].empty()) continue;
-        GroupLoad load = loads[open[k].top().group];
-        load.add(view_.lengths[i]);
         const std::int64_t degree = std::int64_t{1} << k;
-        if (load.tokens > view_.costs->device_tokens * static_cast<double>(degree)) continue;
+        const double room = view_.costs->device_tokens * static_cast<double>(degree);
+        const auto fits = [&](const std::pair<double, std::size_t>& one) {
+          return loads[one.second].tokens + static_cast<double>(view_.lengths[i]) <= room;
+        };
+        const auto one = std::ranges::find_if(open[k], fits);
+        if (one == open[k].end()) continue;
+        GroupLoad load = loads[one->second];
+        load.add(view_.lengths[i]);
         const double seconds = group_s(*view_.costs, degree, load);
-        if (seconds < best_s) best = k, best_s = seconds;
+        if (seconds < best_s) best = k, best_s = seconds, chosen = one;
       }
       if (best == counts.size()) return std::numeric_limits<double>::infinity();
-      const std::size_t group = open[best].top().group;
-      open[best].pop();
-      open[best].push({best_s, group});
+      const std::size_t group = chosen->second;
+      open[best].erase(chosen);
+      open[best].insert({best_s, group});
       loads[group].add(view_.lengths[i]);
       placed_[i - first_] = group;
       slowest = std::max(slowest, best_s);
@@ -128,12 +224,16 @@ class Search {
     best_s_ = slowest;
     best_.clear();
     for (const std::int64_t degree : degrees) best_.push_back({.degree = degree});
-    for (std::size_t i = first_; i < end_; ++i) best_[placed_[i - first_]].members.push_back(static_cast<std::int32_t>(i));
+    for (std::size_t i = first_; i < end_; ++i)
+      best_[placed_[i - first_]].members.push_back(static_cast<std::int32_t>(i));
     std::erase_if(best_, [](const SequenceGroup& group) { return group.members.empty(); });
   }
 
   /// A set that is so much slower than the best before all sequences are placed is left.
   static constexpr double kHopeless = 2;
+  static constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
+  /// Gains below this are rounding.
+  static constexpr double kGain = 1e-9;
 
   const SequenceView& view_;
   std::size_t first_, end_;

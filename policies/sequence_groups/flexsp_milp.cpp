@@ -15,11 +15,11 @@ struct FlexSpMilpParams {
   double limit_s = 10;
   static constexpr auto fields() {
     using P = FlexSpMilpParams;
-    return sim::FieldTable{
-        sim::field("more", &P::more, sim::Unit::count, sim::between(0, 64),
-                   "Micro-batches that are tried beyond the fewest that memory allows."),
-        sim::field("buckets", &P::buckets, sim::Unit::count, sim::between(1, 1024), "Of lengths."),
-        sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 3600), "For the solver, a micro-batch.")};
+    return sim::FieldTable{sim::field("more", &P::more, sim::Unit::count, sim::between(0, 64),
+                                      "Micro-batches that are tried beyond the fewest that memory allows."),
+                           sim::field("buckets", &P::buckets, sim::Unit::count, sim::between(1, 1024), "Of lengths."),
+                           sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 3600),
+                                      "For the solver, a micro-batch.")};
   }
 };
 
@@ -36,7 +36,8 @@ std::vector<std::size_t> buckets_of(std::span<const std::int64_t> lengths, std::
   for (std::size_t k = 1; k <= count; ++k)
     for (std::size_t end = k; end <= n; ++end)
       for (std::size_t begin = k - 1; begin < end; ++begin) {
-        const double up = static_cast<double>(lengths[begin]) * static_cast<double>(end - begin) - (sums[end] - sums[begin]);
+        const double up =
+            static_cast<double>(lengths[begin]) * static_cast<double>(end - begin) - (sums[end] - sums[begin]);
         if (best[k - 1][begin] + up < best[k][end]) best[k][end] = best[k - 1][begin] + up, from[k][end] = begin;
       }
   std::vector<std::size_t> ends;
@@ -74,13 +75,16 @@ class FlexSpMilp final : public SequenceGrouping {
       for (std::int64_t i = 0; i < view.devices / degree; ++i) {
         Candidate group{.degree = degree, .used = program.add_variable("used", Kind::binary, 0, 1)};
         const double share = 1 / static_cast<double>(degree);
-        const double exchange = costs.exchange_s[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(degree)) - 1)];
-        sim::Milp::Terms time{{slowest, -1}, {group.used, costs.fixed_s}}, tokens{{group.used, -costs.device_tokens * static_cast<double>(degree)}};
+        const double exchange =
+            costs.exchange_s[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(degree)) - 1)];
+        sim::Milp::Terms time{{slowest, -1}, {group.used, costs.fixed_s}},
+            tokens{{group.used, -costs.device_tokens * static_cast<double>(degree)}};
         for (std::size_t k = 0; k < ends.size(); ++k) {
           const std::size_t begin = k == 0 ? 0 : ends[k - 1];
           const auto s = static_cast<double>(lengths[begin]);
           const bool fits = s <= costs.device_tokens * static_cast<double>(degree);
-          const auto count = program.add_variable("count", Kind::integer, 0, fits ? static_cast<double>(ends[k] - begin) : 0);
+          const auto count =
+              program.add_variable("count", Kind::integer, 0, fits ? static_cast<double>(ends[k] - begin) : 0);
           group.counts.push_back(count);
           time.emplace_back(count, share * (costs.square_s * s * s + (costs.linear_s + exchange) * s));
           tokens.emplace_back(count, s);

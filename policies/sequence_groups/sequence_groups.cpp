@@ -94,9 +94,8 @@ BatchPlan single_degree_plan(const SequenceView& view, std::int64_t degree) {
     bins[bin].members.push_back(static_cast<std::int32_t>(i));
     free.insert({left - length, bin});
   }
-  std::ranges::stable_sort(bins, [&](const SequenceGroup& a, const SequenceGroup& b) {
-    return group_s(view, a) > group_s(view, b);
-  });
+  std::ranges::stable_sort(
+      bins, [&](const SequenceGroup& a, const SequenceGroup& b) { return group_s(view, a) > group_s(view, b); });
   BatchPlan plan;
   const auto beside = static_cast<std::size_t>(view.devices / degree);
   for (std::size_t i = 0; i < bins.size(); ++i) {
@@ -129,7 +128,8 @@ std::vector<std::size_t> even_runs(std::span<const std::int64_t> lengths, std::s
     if (ends != nullptr) ends->push_back(lengths.size());
     return made + 1;
   };
-  std::int64_t low = *std::ranges::max_element(lengths) - 1, high = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  std::int64_t low = *std::ranges::max_element(lengths) - 1,
+               high = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (runs(middle, nullptr) <= count ? high : low) = middle;

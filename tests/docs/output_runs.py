@@ -185,11 +185,17 @@ def training_runs() -> list[dict]:
               "policies": {"recovery": {"policy": "drop_replica"}}}
     goodput = merged(job, system="goodput", goodput={"points": 3})
     no_plan = merged(job, plan__pipeline_parallel=3)
+    uneven = {"system": "uneven_batches",
+              "machine": {"devices": 4, "memory": "10 GB", "exchange": ["10 GB/s", "5 GB/s"]},
+              "model": {"parameters": 1e9, "layers": 2, "hidden": 100, "token_bytes": "1 MB", "square": "1 us",
+                        "linear": "1 ms", "fixed": "100 ms"},
+              "workload": {"longest": 6000, "batch": 20, "batches": 2}}
     return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
             merged(no_plan, system="goodput"),
             merged(job, system="progress", progress={"steps": 50, "modes": 5}),
-            merged(job, system="progress", progress={"cost": 1e-9, "modes": 5})]
+            merged(job, system="progress", progress={"cost": 1e-9, "modes": 5}),
+            uneven, merged(uneven, workload__longest=2000, machine__memory="4.1 GB")]
 
 
 def all_runs() -> list[dict]:

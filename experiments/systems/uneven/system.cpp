@@ -46,8 +46,8 @@ struct ModelParams {
         sim::required(sim::field("parameters", &M::parameters, Unit::none, sim::between(1, 1e15), "Of the model.")),
         sim::required(sim::field("layers", &M::layers, Unit::count, sim::between(1, 1 << 16), "Of the model.")),
         sim::required(sim::field("hidden", &M::hidden, Unit::count, sim::between(1, 1 << 24), "Width of the model.")),
-        sim::required(sim::field("token_bytes", &M::token_bytes, Unit::bytes, sim::between(1, 1e12),
-                                 "Activations of a token.")),
+        sim::required(
+            sim::field("token_bytes", &M::token_bytes, Unit::bytes, sim::between(1, 1e12), "Activations of a token.")),
         sim::field("state_bytes", &M::state_bytes, Unit::bytes, sim::between(0, 1e3),
                    "Of a parameter: weights, gradients, optimizer; all devices share them out (ZeRO-3)."),
         sim::field("square", &M::square_s, Unit::seconds, kTime, "Of a token times a token: attention."),
@@ -74,8 +74,8 @@ struct WorkloadParams {
 struct PoliciesParams {
   policies::SequenceGroupingRegistry::Choice groups;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::choice("groups", &PoliciesParams::groups, "flexsp",
-                                       "How the sequences of a batch share devices.")};
+    return sim::FieldTable{
+        sim::choice("groups", &PoliciesParams::groups, "flexsp", "How the sequences of a batch share devices.")};
   }
 };
 
@@ -108,7 +108,8 @@ const FigureTable<Result>& result_table() {
   static const FigureTable<R> table{
       {"status", "", "`ok` or `infeasible`.", [](const R&) { return std::string("ok"); }},
       {"iteration_s", "s", "A step, mean over batches.", [](const R& r) { return r.of_batches(r.seconds); }},
-      {"bound_s", "s", "The same if all devices were busy alike, without all-to-all, in as few micro-batches as memory allows.",
+      {"bound_s", "s",
+       "The same if all devices were busy alike, without all-to-all, in as few micro-batches as memory allows.",
        [](const R& r) { return r.of_batches(r.bound_s); }},
       {"tokens_per_s", "1/s", "Of all batches.", [](const R& r) { return r.tokens / r.seconds; }},
       {"batch.{tokens,longest}", "tokens", "Of a batch; the longest sequence of all.",
@@ -133,7 +134,8 @@ class UnevenExperiment final : public ConfigExperiment {
     const Node node = section(root, "machine");
     if (!std::has_single_bit(static_cast<std::uint64_t>(machine.devices)))
       faults.add(place_of(node, "devices"), fmt::format("expected a power of two, got {}", machine.devices));
-    else if (machine.exchange.size() + 1 != static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(machine.devices))))
+    else if (machine.exchange.size() + 1 !=
+             static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(machine.devices))))
       faults.add(place_of(node, "exchange"),
                  fmt::format("expected a bandwidth for each of 2, 4 … {} devices, {} in all, got {}", machine.devices,
                              std::bit_width(static_cast<std::uint64_t>(machine.devices)) - 1, machine.exchange.size()));
@@ -164,9 +166,11 @@ class UnevenExperiment final : public ConfigExperiment {
       const std::vector<std::int64_t> lengths = draw(b);
       const policies::SequenceView view{lengths, params_.machine.devices, &costs};
       const policies::BatchPlan plan = policy->plan(view);
-      if (plan.empty())
-        return infeasible(fmt::format("no plan for a sequence of {} tokens: a device has memory for {:.0f}", lengths.front(),
-                                      costs.device_tokens));
+      if (plan.empty()) {
+        if (file) file->close();
+        return infeasible(fmt::format("no plan for a sequence of {} tokens: a device has memory for {:.0f}",
+                                      lengths.front(), costs.device_tokens));
+      }
       if (const std::string why = check_plan(view, plan); !why.empty())
         throw std::logic_error(params_.policies.groups.name + ": " + why);
       add(result, view, plan);
@@ -224,9 +228,9 @@ class UnevenExperiment final : public ConfigExperiment {
     for (const std::int64_t length : view.lengths) all.add(length);
     result.tokens += all.tokens;
     result.longest = std::max(result.longest, static_cast<double>(view.lengths.front()));
-    result.bound_s += (view.costs->square_s * all.squares + view.costs->linear_s * all.tokens) /
-                          static_cast<double>(view.devices) +
-                      view.costs->fixed_s * static_cast<double>(least_micro_batches(view));
+    result.bound_s +=
+        (view.costs->square_s * all.squares + view.costs->linear_s * all.tokens) / static_cast<double>(view.devices) +
+        view.costs->fixed_s * static_cast<double>(least_micro_batches(view));
     for (const policies::MicroBatch& micro_batch : plan) {
       result.groups += static_cast<double>(micro_batch.size());
       for (const policies::SequenceGroup& group : micro_batch) {
@@ -258,15 +262,16 @@ class UnevenExperiment final : public ConfigExperiment {
 System uneven_batches_system() {
   std::vector<FigureInfo> figures = uneven::result_table().infos();
   figures.push_back({"reason", "", "Why it is infeasible."});
-  return {.name = "uneven_batches",
-          .doc = "Training batches of unlike sequences, shared out over groups of devices (FlexSP).",
-          .fields = describe_sections<uneven::Sections>,
-          .figures = std::move(figures),
-          .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-            auto experiment = std::make_unique<uneven::UnevenExperiment>(root, *systems.registries(), faults);
-            faults.throw_if_any();
-            return experiment;
-          }};
+  return {
+      .name = "uneven_batches",
+      .doc = "Training batches of unlike sequences, shared out over groups of devices (FlexSP).",
+      .fields = describe_sections<uneven::Sections>,
+      .figures = std::move(figures),
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        auto experiment = std::make_unique<uneven::UnevenExperiment>(root, *systems.registries(), faults);
+        faults.throw_if_any();
+        return experiment;
+      }};
 }
 
 }  // namespace orrery::experiments
