@@ -107,6 +107,12 @@ def pipeline(result: object) -> Figure:
 
 
 @_answered
+def goodput(*results: object, labels: Labels = None) -> Figure:
+    """Training jobs: effective training time so far and speed over time, with failures; of several a line a job."""
+    return _drawn_by("facade", "goodput")(results, labels)
+
+
+@_answered
 def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
     """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import (frames, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
+from . import (frames, jobs, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
                verdicts)
 from .digest import with_idle_times
 from .style import Picture, PlotError
@@ -242,6 +242,11 @@ def topology(result, layout) -> Picture:
 def pipeline(result) -> Picture:
     run = sources.Run(result)
     return training.pipeline(run.table("passes", "pipeline"), run.table("stages", "pipeline"))
+
+
+def goodput(results: Sequence, labels) -> Picture:
+    runs = sources.runs_of(results, labels, "goodput")
+    return jobs.goodput({label: (run.table("events", "goodput"), run.figure("job.step_s")) for label, run in runs.items()})
 
 
 def memory_map(plan, capacity_bytes) -> Picture:

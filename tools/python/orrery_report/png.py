@@ -26,6 +26,8 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
         ("pipeline.png", training.is_training(run) and (run.folder / "passes.csv").is_file(),
          lambda run: facade.pipeline(run.folder)),
+        ("goodput.png", (run.folder / "events.csv").is_file() and "job" in run.summary,
+         lambda run: facade.goodput([run.folder], None)),
         ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]
     return [save(make(run), folder / name) for name, possible, make in makers if possible]
