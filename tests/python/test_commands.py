@@ -50,6 +50,24 @@ class QuestionTest(unittest.TestCase):
                        "--quiet", "--out", self.out / "train")
         self.assertEqual(ours.summary, json.loads(said.stdout))
 
+    def test_goodput(self):
+        job = ROOT / "experiments/studies/llama3_job.json"
+        said = command("goodput", job, "--points", 3, "--recovery", "elastic", "--duration", "20 d", "--json", "--quiet",
+                       "--out", self.out / "goodput")
+        ours = orrery.goodput(job, points=3, recovery="elastic", duration="20 d", tables=False)
+        self.assertEqual(ours.summary, json.loads(said.stdout))
+        self.assertIn("ETTR", str(ours))
+
+    def test_progress(self):
+        rewards = ROOT / "docs/how-to/rewards.csv"
+        said = command("progress", "fit", rewards, "--start", 0.3, "--from", 1600, "--draws", 20, "--json")
+        self.assertEqual(orrery.progress_fit(rewards, start=0.3, since=1600, draws=20), json.loads(said.stdout))
+        times = self.out / "times.csv"
+        times.write_text("submission,workload,median_time_to_target_s\na,w,10\nb,w,20\n", encoding="utf-8")
+        scores = orrery.progress_score(times)
+        self.assertEqual(list(scores["submission"]), ["a", "b"])
+        self.assertAlmostEqual(scores["score"][1], 2 / 3)
+
     def test_signatures(self):
         """Every option of the command is a keyword with its doc."""
         for name in ("capacity", "goodput", "slo", "plans", "train"):

@@ -20,6 +20,8 @@ from orrery.commands import (
     fits,
     import_config,
     plan,
+    progress_fit,
+    progress_score,
     report,
 )
 from orrery.errors import ConfigError, Fault, PolicyError
@@ -30,7 +32,7 @@ from orrery.named import NativeBatching, make_env, make_vec_env
 from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.programs import Explorer, serve
-from orrery.questions import capacity, plans, slo, train
+from orrery.questions import capacity, goodput, plans, slo, train
 from orrery.result import Result
 from orrery.router import RouterTrace
 from orrery.running import Progress, load, read, run, validate
@@ -84,6 +86,7 @@ __all__ = [
     "evolve",
     "fidelity",
     "fits",
+    "goodput",
     "graph",
     "home_folder",
     "import_config",
@@ -96,6 +99,8 @@ __all__ = [
     "plans",
     "plot",
     "plugins",
+    "progress_fit",
+    "progress_score",
     "read",
     "report",
     "reproduce",

@@ -47,6 +47,13 @@ def _plans(summary: dict) -> list[str]:
     return told
 
 
+def _job(summary: dict) -> list[str]:
+    told = [f"ETTR {100 * summary['ettr']['mean']:.2f} %"] if isinstance(summary.get("ettr"), dict) else []
+    if isinstance(best := summary.get("best"), dict):
+        told.append(f"best with a checkpoint every {shown.figure('best.interval_s', best['interval_s'])}")
+    return told
+
+
 def _train(summary: dict) -> list[str]:
     told = [f"{summary['learner']} in {summary['env']}"]
     after, before = (summary.get(name) for name in ("eval_return", "untrained_return"))
@@ -72,7 +79,8 @@ def _figures(summary: dict) -> list[str]:
     return [f"{name} {shown.figure(name, value)}" for name, value in telling[:_MOST]]
 
 
-_OF = {"capacity": _capacity, "slo_sweep": _slo, "plans": _plans, "rl": _train, "serving": _serving}
+_OF = {"capacity": _capacity, "slo_sweep": _slo, "plans": _plans, "rl": _train, "serving": _serving,
+       "training_job": _job, "goodput": _job}
 
 
 def figures(node: dict, path: str = ""):

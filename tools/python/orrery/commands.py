@@ -89,6 +89,26 @@ def fits(model: str, part: str, *, host: str = "", sockets: int = 1, devices: in
 
 
 @answered
+def progress_fit(table, *, start: float = 0.0, since: float = 0.0, until: float = 0.0, at: float = 0.0, draws: int = 200,
+                 seed: int = 1) -> dict:
+    """Reward over compute fitted to a table (compute, reward), from `since` to `until`; the rest judges the fit.
+
+    `ceiling` with its interval, `exponent`, `middle`, `trusted`; `reward` at `at`, which a fit that is not trusted
+    refuses beyond its points.
+    """
+    return _ask("progress_fit", {"table": os.fspath(table), "start": start, "from": since, "until": until, "at": at,
+                                 "draws": draws, "seed": seed})
+
+
+@answered
+def progress_score(table, *, most: float = 4.0):
+    """AlgoPerf's score of each submission, from a table of times to targets; a frame, best first."""
+    import pandas
+
+    return pandas.DataFrame(_ask("progress_score", {"table": os.fspath(table), "most": most})["submissions"])
+
+
+@answered
 def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int = 4000, out=None,
               force: bool = False, training: bool = False) -> dict:
     """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where.

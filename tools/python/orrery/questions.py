@@ -1,4 +1,4 @@
-"""Runs that ask another question: `orrery capacity`, `slo`, `plans`, `train`. Stubs (questions.pyi) are made from the
+"""Runs that ask another question: `orrery capacity`, `goodput`, `slo`, `plans`, `train`. Stubs (questions.pyi) are made from the
 tables of their options: orrery_stubs."""
 
 from __future__ import annotations
@@ -48,3 +48,4 @@ def _question(table: dict):
 _QUESTIONS = {table["name"]: _question(table) for table in _orrery.questions()}
 capacity, slo = _QUESTIONS["capacity"], _QUESTIONS["slo"]
 plans, train = _QUESTIONS["plans"], _QUESTIONS["train"]
+goodput = _QUESTIONS["goodput"]
