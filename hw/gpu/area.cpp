@@ -118,7 +118,8 @@ sim::FieldRows<DieParams> DieParams::fields() {
   static const sim::FieldTable table{
       sim::field("process", &DieParams::process, Unit::reference, sim::any_value(),
                  "Process, a part of the catalog; empty: no estimate is made."),
-      sim::field("cores", &DieParams::cores, Unit::count, sim::at_least(0), "Cores on the die; 0: those switched on."),
+      sim::field("cores", &DieParams::cores, Unit::count, sim::between(0, 1 << 16),
+                 "Cores on the die; 0: those switched on."),
       sim::field("register_file", &DieParams::register_bytes, Unit::bytes, sim::at_least(0), "Registers of a core."),
       sim::field("l2", &DieParams::l2_bytes, Unit::bytes, sim::at_least(0), "L2 on the die; 0: what is switched on."),
       sim::field("memory_share", &DieParams::memory_share, Unit::ratio, sim::between(0.1, 1),

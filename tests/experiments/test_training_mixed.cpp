@@ -140,6 +140,9 @@ TEST_CASE("mixed nodes: what cannot be is said") {
   CHECK_THAT(fault(config(clusters(2, 2, R"(, "common": {"nic": "ethernet-26g"})"))), Contains("ethernet-25g"));
   CHECK_THAT(run(config(clusters(2, 2), R"(, "tensor_parallel": 8)")).find("reason")->as_string(),
              Contains("ranks that share a layer stay in one node of 4: 8 do not"));
+  std::string none = config("");
+  none.replace(none.find(R"([{"part": "a100-sxm4-80gb", "count": 16}])"), 41, "[]");
+  CHECK_THAT(fault(none), Contains("/machine/devices: expected one group of devices, got none"));
   std::string plans = config(clusters(2, 2));
   plans.replace(plans.find("\"training\""), 10, "\"training_plans\"");
   CHECK_THAT(fault(plans), Contains("expected none: plans are compared on equal nodes"));

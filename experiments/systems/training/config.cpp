@@ -13,7 +13,11 @@ using sim::Node;
 
 void read_devices(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
   const Node* groups = machine.find("devices");
-  if (groups == nullptr || params.devices.empty()) return;
+  if (groups == nullptr) return;
+  if (params.devices.empty()) {
+    faults.add(groups->origin(), "expected one group of devices, got none");
+    return;
+  }
   if (params.devices.size() > 1) {
     faults.add(groups->origin(), "expected one group: unlike devices in one training run are not modelled");
     return;
