@@ -116,6 +116,7 @@ JobConfig read_job_config(const Node& root, std::string_view system, const sim::
   JobConfig config;
   config.file = root.origin().file;
   config.params = read_sections<JobSections>(root, registries, faults);
+  if (!faults.empty()) return config;  // the training system would tell those of its sections again
   const JobParams& job = config.params.job;
   std::int64_t nodes = job.nodes;
   const auto given = [&](const char* name) { return root.find(name) != nullptr && !root.find(name)->is_null(); };
