@@ -25,6 +25,7 @@ struct ScoreParams {
 
 /// Throws sim::ConfigError.
 sim::Node score_node(const ScoreParams& params);
+/// The same for people.
 std::string score_text(const ScoreParams& params);
 
 struct CurveParams {

@@ -24,6 +24,13 @@ void check_kind(const sim::Node& root, sim::Faults& faults) {
 
 }  // namespace
 
+Outcome Outcome::infeasible(std::string reason, std::vector<std::string> notes) {
+  Outcome outcome{.summary = sim::Node::object(), .notes = std::move(notes)};
+  outcome.summary.set("status", sim::Node::string("infeasible"));
+  outcome.summary.set("reason", sim::Node::string(std::move(reason)));
+  return outcome;
+}
+
 bool Outcome::feasible() const {
   const sim::Node* status = summary.find("status");
   return status != nullptr && status->is_string() && status->as_string() == "ok";

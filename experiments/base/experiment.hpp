@@ -42,6 +42,8 @@ struct Outcome {
   std::uint64_t events = 0;
   std::vector<std::string> notes;  ///< for the user: skipped lines, truncated timeline …
   bool feasible() const;
+  /// Of a design that cannot be, and nothing else known of it.
+  static Outcome infeasible(std::string reason, std::vector<std::string> notes = {});
 };
 
 class Experiment {

@@ -148,19 +148,21 @@ struct JobPoliciesParams : training::PoliciesParams {
   }
 };
 
-struct JobSections {
+/// The sections of a job; `Policies` are a job's, or those of a system that is built on one.
+template <class Policies>
+struct JobSectionsWith {
   std::optional<training::MachineParams> machine;
   std::optional<training::ModelParams> model;
   training::WorkloadParams workload;
   training::PlanParams plan;
-  JobPoliciesParams policies;
+  Policies policies;
   JobParams job;
   FailuresParams failures;
   CheckpointParams checkpoint;
   RecoveryParams recovery;
   PlainRunParams run;
   static constexpr auto fields() {
-    using S = JobSections;
+    using S = JobSectionsWith;
     return sim::FieldTable{
         sim::field("machine", &S::machine, "Devices, nodes, host; null: job says nodes and step."),
         sim::field("model", &S::model,
@@ -175,6 +177,8 @@ struct JobSections {
         sim::section("run", &S::run, "Seed and resolution of the run.")};
   }
 };
+
+using JobSections = JobSectionsWith<JobPoliciesParams>;
 
 /// A failure of a trace.
 struct TracedFailure {

@@ -94,6 +94,8 @@ const FigureTable<Source>& job_table() {
        [](const S& s) { return static_cast<double>(s.outcome.times.interval_steps) * s.shape.step_s; },
        [](const S& s) { return s.outcome.times.pause_s; }, [](const S& s) { return s.outcome.times.write_s; },
        [](const S& s) { return s.outcome.times.load_s; }},
+      {"checkpoint.taken", "count", "Checkpoints; a mean over histories.",
+       [](const S& s) { return s.outcome.checkpoints; }},
       {"checkpoint.{young_s,daly_s}", "s",
        "The best interval by Young and by Daly, to higher order; absent where the job does not stand for checkpoints.",
        [](const S& s) -> FigureValue {

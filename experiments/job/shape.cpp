@@ -129,7 +129,7 @@ class PricedStep {
 
 JobShape priced_shape(const JobConfig& config) {
   const tr::TrainingConfig& training = *config.training;
-  tr::TrainingResult result = tr::train(training);
+  tr::TrainingResult result = tr::train_or_fault(training);
   if (result.status != "ok") return {.obstacle = result.reason};
   const auto priced = std::make_shared<PricedStep>(training, std::move(result));
   const tr::TrainingResult& run = priced->result();

@@ -17,25 +17,6 @@ namespace {
 
 using sim::Node;
 
-/// Runs `answer` with the shape of the job; a job that cannot be is a result.
-template <class Answer>
-Outcome with_shape(const JobConfig& config, Answer answer) {
-  try {
-    const JobShape shape = job_shape(config);
-    if (shape.obstacle.empty()) return answer(shape);
-    Node summary = Node::object();
-    summary.set("status", Node::string("infeasible"));
-    summary.set("reason", Node::string(shape.obstacle));
-    return {.summary = std::move(summary), .notes = config.notes};
-  } catch (const std::overflow_error& error) {
-    sim::throw_fault({config.file, ""}, error.what());
-  } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
-    sim::throw_fault({config.file, "/machine/devices/0/part"}, error.what());
-  } catch (const models::GraphError& error) {
-    sim::throw_fault({config.file, "/model"}, error.what());
-  }
-}
-
 class JobExperiment : public ConfigExperiment {
  public:
   explicit JobExperiment(JobConfig config) : config_(std::move(config)) {
@@ -63,7 +44,9 @@ class JobExperiment : public ConfigExperiment {
   }
 
   Outcome run(const RunSink& sink) const override {
-    return with_shape(config_, [&](const JobShape& shape) { return run_job(shape, sink); });
+    const JobShape shape = job_shape(config_);
+    if (!shape.obstacle.empty()) return Outcome::infeasible(shape.obstacle, config_.notes);
+    return run_job(shape, sink);
   }
 
  protected:
@@ -180,7 +163,9 @@ class GoodputExperiment final : public JobExperiment {
   }
 
   Outcome run(const RunSink& sink) const override {
-    return with_shape(config_, [&](const JobShape& shape) { return ask(shape, sink); });
+    const JobShape shape = job_shape(config_);
+    if (!shape.obstacle.empty()) return Outcome::infeasible(shape.obstacle, config_.notes);
+    return ask(shape, sink);
   }
 
  private:

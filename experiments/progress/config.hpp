@@ -44,34 +44,12 @@ struct ProgressPoliciesParams : job::JobPoliciesParams {
   }
 };
 
-struct ProgressSections {
-  std::optional<training::MachineParams> machine;
-  std::optional<training::ModelParams> model;
-  training::WorkloadParams workload;
-  training::PlanParams plan;
-  ProgressPoliciesParams policies;
-  job::JobParams job;
-  job::FailuresParams failures;
-  job::CheckpointParams checkpoint;
-  job::RecoveryParams recovery;
+struct ProgressSections : job::JobSectionsWith<ProgressPoliciesParams> {
   ProgressParams progress;
-  PlainRunParams run;
   static constexpr auto fields() {
     using S = ProgressSections;
-    return sim::FieldTable{
-        sim::field("machine", &S::machine,
-                   "Devices, nodes, host; null: job says nodes and step, or time is not asked."),
-        sim::field("model", &S::model,
-                   "The forward graph, of one layer after the other; null: job says what a step takes."),
-        sim::section("workload", &S::workload, "Sequences, and how many a step."),
-        sim::section("plan", &S::plan, "How ranks share the work."),
-        sim::section("policies", &S::policies, "Schedule of rates, of passes, partition, recovery."),
-        sim::section("job", &S::job, "Steps as stated, spares, histories."),
-        sim::section("failures", &S::failures, "What fails, how often."),
-        sim::section("checkpoint", &S::checkpoint, "How often, and what it takes."),
-        sim::section("recovery", &S::recovery, "What recovery takes."),
-        sim::section("progress", &S::progress, "What is trained, for how long."),
-        sim::section("run", &S::run, "Seed and resolution of the run.")};
+    return sim::joined(sim::inherited<S>(job::JobSectionsWith<ProgressPoliciesParams>::fields()),
+                       sim::FieldTable{sim::section("progress", &S::progress, "What is trained, for how long.")});
   }
 };
 

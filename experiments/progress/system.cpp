@@ -88,7 +88,7 @@ class ProgressExperiment final : public ConfigExperiment {
     Progress progress{.params = config_.params, .steps = config_.params.progress.steps};
     if (config_.job) {
       const job::JobShape shape = job::job_shape(*config_.job);
-      if (!shape.obstacle.empty()) return infeasible(shape.obstacle);
+      if (!shape.obstacle.empty()) return Outcome::infeasible(shape.obstacle);
       const job::JobOutcome outcome = job::play_all(*config_.job, shape, {});
       progress.step_s = shape.step_s;
       progress.ettr = outcome.mean_ettr();
@@ -96,10 +96,10 @@ class ProgressExperiment final : public ConfigExperiment {
       progress.tokens = shape.tokens;
       if (progress.steps == 0) progress.steps = affordable(progress);
       if (progress.steps < 1)
-        return infeasible(fmt::format("the budget does not pay for a step, which takes {}",
-                                      sim::humanise(progress.step_s / progress.ettr, sim::Unit::seconds)));
+        return Outcome::infeasible(fmt::format("the budget does not pay for a step, which takes {}",
+                                               sim::humanise(progress.step_s / progress.ettr, sim::Unit::seconds)));
     }
-    if (const std::string why = too_much(progress); !why.empty()) return infeasible(why);
+    if (const std::string why = too_much(progress); !why.empty()) return Outcome::infeasible(why);
     train(progress, sink);
     return {.summary = progress_table().written(progress),
             .events = static_cast<std::uint64_t>(progress.steps),
@@ -107,13 +107,6 @@ class ProgressExperiment final : public ConfigExperiment {
   }
 
  private:
-  Outcome infeasible(const std::string& why) const {
-    Node summary = Node::object();
-    summary.set("status", Node::string("infeasible"));
-    summary.set("reason", Node::string(why));
-    return {.summary = std::move(summary)};
-  }
-
   std::int64_t affordable(const Progress& progress) const {
     const ProgressParams& p = config_.params.progress;
     const double whole = progress.step_s / progress.ettr;

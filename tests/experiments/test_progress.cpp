@@ -232,6 +232,13 @@ TEST_CASE("progress: a peak that is tuned is no worse than any that is stated") 
 
 TEST_CASE("progress: what cannot be is said") {
   const auto told = [](const std::string& text) { return fault([&] { (void)run(text); }); };
+  // What only pricing the step finds wrong is told at its place too, as a training run tells it.
+  const std::string step = R"("machine": {"devices": [{"part": "v100-sxm2-32gb"}]},
+    "model": {"builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-3.2-1b", "loss": true, "dtype": "fp8"}}})";
+  const std::string plain = told(R"({"system": "training", )" + step + "}");
+  CHECK(plain != "none");
+  CHECK(told(R"({"system": "training_job", )" + step + "}") == plain);
+  CHECK(told(R"({"system": "progress", "progress": {"steps": 5}, )" + step + "}") == plain);
   CHECK_THAT(told(R"({"system": "progress"})"), Contains("expected one budget above 0 of steps, time and cost"));
   CHECK_THAT(told(R"({"system": "progress", "progress": {"steps": 5, "time": "1 s"}})"),
              Contains("expected one budget"));

@@ -122,14 +122,9 @@ class PimExperiment final : public ConfigExperiment {
   }
 
   Outcome run(const RunSink&) const override {
-    Outcome outcome;
     const Bytes bytes = needed();
-    if (const auto reason = shortage(bytes)) {
-      outcome.summary = Node::object();
-      outcome.summary.set("status", Node::string("infeasible"));
-      outcome.summary.set("reason", Node::string(*reason));
-      return outcome;
-    }
+    if (const auto reason = shortage(bytes)) return Outcome::infeasible(*reason);
+    Outcome outcome;
     const hw::LayerPhases phases =
         hw::layer_phases(pim_, *device_->model, layer_, config_.workload.batch, config_.workload.context, on_device());
     const hw::DecodeStep step = hw::decode_step(pim_, phases, config_.policies.schedule);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 namespace orrery::experiments::training {
 namespace {
@@ -242,6 +243,18 @@ TrainingResult train(const TrainingConfig& config) {
                        sim::humanise(static_cast<double>(fullest->total()), sim::Unit::bytes),
                        sim::humanise(static_cast<double>(config.machine.device.memory_bytes), sim::Unit::bytes)));
   return result;
+}
+
+TrainingResult train_or_fault(const TrainingConfig& config) {
+  try {
+    return train(config);
+  } catch (const std::overflow_error& error) {
+    sim::throw_fault({config.file, ""}, error.what());
+  } catch (const std::invalid_argument& error) {
+    sim::throw_fault({config.file, "/machine/devices/0/part"}, error.what());
+  } catch (const models::GraphError& error) {
+    sim::throw_fault({config.file, "/model"}, error.what());
+  }
 }
 
 }  // namespace orrery::experiments::training

@@ -51,5 +51,8 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
 std::optional<std::string> offload_obstacle(const TrainingConfig& config);
 
 TrainingResult train(const TrainingConfig& config);
+/// The same for whoever has a user: what only pricing finds wrong (a kernel that the part cannot run, a graph that
+/// cannot be differentiated, work beyond 64 bits) is a sim::ConfigError at its place in the config.
+TrainingResult train_or_fault(const TrainingConfig& config);
 
 }  // namespace orrery::experiments::training

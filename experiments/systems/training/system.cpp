@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <stdexcept>
 
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/systems/training/summary.hpp"
@@ -30,22 +29,14 @@ class TrainingExperiment final : public ConfigExperiment {
   }
 
   Outcome run(const RunSink& sink) const override {
-    try {
-      const TrainingResult result = train(config_);
-      if (sink.folder && result.timed) {
-        write_passes(*sink.folder / "passes.csv", config_, result);
-        write_stages(*sink.folder / "stages.csv", config_, result);
-        write_activations(*sink.folder / "activations.csv", config_, result);
-        if (config_.params.run.timeline) write_timeline(*sink.folder / "timeline.pftrace", config_, result);
-      }
-      return {.summary = summarise(config_, result), .events = result.run.events, .notes = config_.notes};
-    } catch (const std::overflow_error& error) {
-      sim::throw_fault({config_.file, ""}, error.what());
-    } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
-      sim::throw_fault({config_.file, "/machine/devices/0/part"}, error.what());
-    } catch (const models::GraphError& error) {
-      sim::throw_fault({config_.file, "/model"}, error.what());
+    const TrainingResult result = train_or_fault(config_);
+    if (sink.folder && result.timed) {
+      write_passes(*sink.folder / "passes.csv", config_, result);
+      write_stages(*sink.folder / "stages.csv", config_, result);
+      write_activations(*sink.folder / "activations.csv", config_, result);
+      if (config_.params.run.timeline) write_timeline(*sink.folder / "timeline.pftrace", config_, result);
     }
+    return {.summary = summarise(config_, result), .events = result.run.events, .notes = config_.notes};
   }
 
  private:

@@ -153,7 +153,7 @@ class UnevenExperiment final : public ConfigExperiment {
 
   Outcome run(const RunSink& sink) const override {
     const policies::SequenceCosts costs = prices();
-    if (!(costs.device_tokens >= 1)) return infeasible("model states leave no memory for a token");
+    if (!(costs.device_tokens >= 1)) return Outcome::infeasible("model states leave no memory for a token");
     std::unique_ptr<BufferedFile> file;
     if (sink.folder) {
       file = std::make_unique<BufferedFile>(*sink.folder / "groups.csv");
@@ -168,8 +168,8 @@ class UnevenExperiment final : public ConfigExperiment {
       const policies::BatchPlan plan = policy->plan(view);
       if (plan.empty()) {
         if (file) file->close();
-        return infeasible(fmt::format("no plan for a sequence of {} tokens: a device has memory for {:.0f}",
-                                      lengths.front(), costs.device_tokens));
+        return Outcome::infeasible(fmt::format("no plan for a sequence of {} tokens: a device has memory for {:.0f}",
+                                               lengths.front(), costs.device_tokens));
       }
       if (const std::string why = check_plan(view, plan); !why.empty())
         throw std::logic_error(params_.policies.groups.name + ": " + why);
@@ -182,13 +182,6 @@ class UnevenExperiment final : public ConfigExperiment {
   }
 
  private:
-  static Outcome infeasible(std::string why) {
-    Node summary = Node::object();
-    summary.set("status", Node::string("infeasible"));
-    summary.set("reason", Node::string(std::move(why)));
-    return {.summary = std::move(summary)};
-  }
-
   policies::SequenceCosts prices() const {
     const ModelParams& m = params_.model;
     const auto devices = static_cast<double>(params_.machine.devices);
