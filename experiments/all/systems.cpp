@@ -8,6 +8,7 @@
 #include "experiments/capacity/slo_system.hpp"
 #include "experiments/capacity/system.hpp"
 #include "experiments/claims/claim_study.hpp"
+#include "experiments/feedback/system.hpp"
 #include "experiments/job/system.hpp"
 #include "experiments/plans/system.hpp"
 #include "experiments/progress/system.hpp"
@@ -54,6 +55,7 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           training_system(),
                           training_plans_system(),
                           experts_system(),
+                          rlhf_system(),
                           training_job_system(),
                           goodput_system(),
                           progress_system(),

@@ -47,6 +47,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"capacity", {"base", "systems/serving"}},
     {"plans", {"base", "systems/serving", "capacity"}},
     {"job", {"base", "systems/training"}},
+    {"feedback", {"base", "search", "systems/serving", "systems/training"}},
     {"progress", {"base", "job", "systems/training"}},
     {"claims", {"base"}},
     {"evolve", {"base", "claims"}},

@@ -134,7 +134,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     read_devices(machine, params.machine, config, faults);
     read_links(machine, params.machine, config, faults);
     const HostParams& host = params.machine.host;
-    config.machine.host = {host.operator_s, host.view_s, host.backward_s};
+    config.machine.host = {host.operator_s, host.view_s, host.backward_s, host.collective_s};
     const InSituParams& in_situ = params.machine.in_situ;
     config.machine.in_situ = {in_situ.kernel, in_situ.collective, in_situ.attention, in_situ.overlapped};
   }

@@ -36,7 +36,7 @@ struct DeviceGroup {
 };
 
 struct HostParams {
-  double operator_s = 0, view_s = 0, backward_s = 0;
+  double operator_s = 0, view_s = 0, backward_s = 0, collective_s = 0;
   static constexpr auto fields() {
     using sim::Unit;
     using H = HostParams;
@@ -45,7 +45,9 @@ struct HostParams {
         sim::field("operator", &H::operator_s, Unit::seconds, kTime,
                    "Of an op of the forward pass that launches a kernel."),
         sim::field("view", &H::view_s, Unit::seconds, kTime, "Of an op of it that launches none."),
-        sim::field("backward", &H::backward_s, Unit::seconds, kTime, "Of an op of the backward pass.")};
+        sim::field("backward", &H::backward_s, Unit::seconds, kTime, "Of an op of the backward pass."),
+        sim::field("collective", &H::collective_s, Unit::seconds, kTime,
+                   "Of a collective of tensor parallelism, in either pass; 0: as of another op.")};
   }
 };
 

@@ -27,6 +27,7 @@ struct LaunchHost {
   double operator_s = 0;  ///< an op of the forward pass with a kernel, the call included
   double view_s = 0;      ///< an op of it without
   double backward_s = 0;  ///< an op of the backward pass with a kernel
+  double collective_s = 0;  ///< a collective between the kernels of a layer, in either pass; 0: as another op
 };
 
 /// What training adds to a kernel's price on an idle device; shares above 0, measured on whole runs (docs/fidelity.md

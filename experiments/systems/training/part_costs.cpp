@@ -189,10 +189,12 @@ class Pricer {
       // Of its five products one makes probabilities again that the forward pass had.
       if (graph_.op(id).kind == OpKind::attention_grad) sum.flops *= 0.8;
     }
-    const auto launched = static_cast<double>(launches.kernels.size() + launches.transfers.size());
     const LaunchHost& host = machine_.host;
     const bool engine = graph_.op(id).phase != Phase::forward;
-    sum.host_s = launched > 0 ? launched * (engine ? host.backward_s : host.operator_s) : engine ? 0 : host.view_s;
+    const double op_s = engine ? host.backward_s : host.operator_s;
+    sum.host_s = static_cast<double>(launches.kernels.size()) * op_s +
+                 static_cast<double>(launches.transfers.size()) * (host.collective_s > 0 ? host.collective_s : op_s);
+    if (launches.kernels.empty() && launches.transfers.empty() && !engine) sum.host_s = host.view_s;
     return sum;
   }
 

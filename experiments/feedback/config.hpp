@@ -1,0 +1,189 @@
+// The config of reinforcement learning from feedback: models, calls of them in an iteration, where each call runs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/search/driver.hpp"
+#include "experiments/systems/training/config.hpp"
+#include "models/transformer/hf_config.hpp"
+
+namespace orrery::experiments::feedback {
+
+/// What a call does with a batch: writes its answers; scores them in a forward pass; trains on them.
+enum class CallKind : std::uint8_t { generate, infer, train };
+constexpr auto enum_names(CallKind) {
+  using enum CallKind;
+  return sim::names<CallKind>({{"generate", generate}, {"infer", infer}, {"train", train}});
+}
+
+struct ModelParams {
+  std::string name, config;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using M = ModelParams;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &M::name, "By which calls mean it.")),
+        sim::required(sim::field("config", &M::config, Unit::path, sim::any_value(),
+                                 "Model of the catalog (catalog:NAME) or a config.json."))};
+  }
+};
+
+/// Devices that follow one another, and how they share a call: data x pipeline x tensor of them.
+struct LayoutParams {
+  std::int64_t first = 0, data = 1, pipeline = 1, tensor = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using L = LayoutParams;
+    constexpr sim::Range kRanks = sim::between(1, 1 << 14);
+    return sim::FieldTable{
+        sim::field("first", &L::first, Unit::count, sim::between(0, 1 << 20), "The first of its devices."),
+        sim::field("data", &L::data, Unit::count, kRanks, "Copies that share the sequences."),
+        sim::field("pipeline", &L::pipeline, Unit::count, kRanks, "Stages that share the layers."),
+        sim::field("tensor", &L::tensor, Unit::count, kRanks, "Ranks that share each layer.")};
+  }
+};
+
+struct CallParams {
+  std::string name, model;
+  CallKind kind = CallKind::infer;
+  std::vector<std::string> after;
+  std::optional<LayoutParams> layout;
+  static constexpr auto fields() {
+    using C = CallParams;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &C::name, "By which others wait for it.")),
+        sim::required(sim::field("model", &C::model, "Of models.")),
+        sim::required(sim::field("kind", &C::kind, "Whether it generates answers, infers on them, or trains.")),
+        sim::field("after", &C::after, "Calls of the same iteration whose results it reads."),
+        sim::field("layout", &C::layout, "Where it runs, for plans.choose stated.")};
+  }
+};
+
+struct WorkloadParams {
+  std::int64_t prompt = 128, generated = 128, sequences = 512, minibatches = 4;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using W = WorkloadParams;
+    constexpr sim::Range kTokens = sim::between(1, 1 << 20);
+    return sim::FieldTable{
+        sim::field("prompt", &W::prompt, Unit::tokens, kTokens, "Of a sequence."),
+        sim::field("generated", &W::generated, Unit::tokens, kTokens, "Of a sequence, all alike."),
+        sim::field("sequences", &W::sequences, Unit::count, sim::between(1, 1 << 20), "Of an iteration."),
+        sim::field("minibatches", &W::minibatches, Unit::count, sim::between(1, 1 << 12),
+                   "Of an iteration: each is a step of the optimizer.")};
+  }
+};
+
+/// stated: each call's layout. one_plan: all devices for every call, in one division: tensor parallelism in a node, as
+/// few stages as memory allows, copies for the rest. fastest_one_plan: the division that is fastest when all calls have
+/// it. searched: a driver moves one call at a time. exhaustive: all plans.
+enum class PlanChoice : std::uint8_t { stated, one_plan, fastest_one_plan, searched, exhaustive };
+constexpr auto enum_names(PlanChoice) {
+  using enum PlanChoice;
+  return sim::names<PlanChoice>({{"stated", stated},
+                                 {"one_plan", one_plan},
+                                 {"fastest_one_plan", fastest_one_plan},
+                                 {"searched", searched},
+                                 {"exhaustive", exhaustive}});
+}
+
+struct PlansParams {
+  PlanChoice choose = PlanChoice::searched;
+  search::DriverRegistry::Choice driver;
+  std::int64_t budget = 20'000, options = 1000;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using P = PlansParams;
+    return sim::FieldTable{
+        sim::field("choose", &P::choose,
+                   "Who decides where calls run: stated layouts; one division of all devices for every call, or the "
+                   "fastest such; a search; all plans."),
+        sim::choice("driver", &P::driver, "mcmc", "Of the search: one parameter a call, its layout."),
+        sim::field("budget", &P::budget, Unit::count, sim::between(1, 10'000'000), "Plans that the search looks at."),
+        sim::field("options", &P::options, Unit::count, sim::between(1, 100'000),
+                   "Layouts of a call that are searched over, the fastest ones.")};
+  }
+};
+
+struct EngineParams {
+  bool captured = true;
+  training::Zero zero = training::Zero::optimizer;
+  training::Recompute recompute = training::Recompute::full;
+  static constexpr auto fields() {
+    using E = EngineParams;
+    return sim::FieldTable{
+        sim::field("captured", &E::captured,
+                   "Whether steps of generation are captured graphs, so that machine.host is not waited for."),
+        sim::field("zero", &E::zero, "Of training: states that the copies share out."),
+        sim::field("recompute", &E::recompute, "Of training: what the backward pass runs again.")};
+  }
+};
+
+struct RunParams {
+  std::int64_t seed = 1, iterations = 4;
+  double tick_s = 1e-12;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using R = RunParams;
+    return sim::FieldTable{
+        sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of the search."),
+        sim::field("iterations", &R::iterations, Unit::count, sim::between(2, 10'000), "That are run event by event."),
+        sim::field("tick", &R::tick_s, Unit::seconds, sim::positive(), "Resolution of the clock.")};
+  }
+};
+
+struct Sections {
+  training::MachineParams machine;
+  std::vector<ModelParams> models;
+  std::vector<CallParams> calls;
+  WorkloadParams workload;
+  EngineParams engine;
+  PlansParams plans;
+  RunParams run;
+  static constexpr auto fields() {
+    using S = Sections;
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "Devices, nodes, host.")),
+        sim::required(sim::field("models", &S::models, "The models.")),
+        sim::required(sim::field("calls", &S::calls, "What an iteration does with them, each after those before it.")),
+        sim::section("workload", &S::workload, "The batch of an iteration."),
+        sim::section("engine", &S::engine, "How calls are run."),
+        sim::section("plans", &S::plans, "Where calls run."),
+        sim::section("run", &S::run, "Seed, iterations, resolution.")};
+  }
+};
+
+/// A call, as read.
+struct Call {
+  std::string name;
+  std::size_t model = 0;
+  CallKind kind = CallKind::infer;
+  std::vector<std::size_t> after;  ///< earlier calls
+  std::optional<LayoutParams> layout;
+};
+
+/// A model, as read. Equal configs are one entry of `kinds`.
+struct FeedbackConfig {
+  std::string file;
+  Sections params;
+  training::TrainingMachine machine;
+  std::vector<training::TrainedModel> kinds;      ///< by distinct config
+  std::vector<models::ModelConfig> transformers;  ///< the same for generation
+  std::vector<std::size_t> kind_of;               ///< of each model
+  policies::ScheduleRegistry::Choice schedule;    ///< of a training step's stages
+  std::vector<Call> calls;
+  std::vector<std::filesystem::path> inputs;
+  std::vector<std::string> notes;
+  sim::Node resolved;
+
+  /// The call that trains a model; none: its weights never change.
+  std::optional<std::size_t> trainer(std::size_t model) const;
+};
+
+FeedbackConfig read_feedback_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+
+}  // namespace orrery::experiments::feedback

@@ -1,0 +1,33 @@
+// Iterations event by event: calls and moves of weights as tasks on devices, one iteration after the other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/feedback/layouts.hpp"
+
+namespace orrery::experiments::feedback {
+
+/// A call, or a move of weights to it, of one iteration.
+struct CallRun {
+  std::int64_t iteration = 0;
+  std::size_t call = 0;
+  bool move = false;
+  double begin_s = 0, end_s = 0;
+  bool critical = false;  ///< of the chain that ends last
+};
+
+struct FeedbackRun {
+  std::vector<CallRun> runs;   ///< in order of begin
+  double iteration_s = 0;      ///< from the end of the first iteration to that of the last, over their number
+  double first_s = 0;          ///< the first iteration
+  std::vector<double> call_s;  ///< by call, of an iteration
+  double moves_s = 0;          ///< of an iteration, all moves
+  double busy = 0;             ///< share of devices' time with a call, over the whole run
+  std::uint64_t events = 0;
+};
+
+/// A call of a model that is trained waits for the training of the iteration before, and for its weights.
+FeedbackRun play(const FeedbackConfig& config, CallPricer& pricer, const CallPlan& plan);
+
+}  // namespace orrery::experiments::feedback

@@ -1,0 +1,260 @@
+#include "experiments/feedback/pricing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "experiments/systems/training/run.hpp"
+
+namespace orrery::experiments::feedback {
+namespace {
+
+constexpr double kPicoseconds = 1e12;
+
+/// The largest divisor of `number` that is at most `most`.
+std::int64_t divisor_up_to(std::int64_t number, std::int64_t most) {
+  for (std::int64_t d = std::min(number, most); d > 1; --d)
+    if (number % d == 0) return d;
+  return 1;
+}
+
+std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t s = 0; s < stages; ++s) all.push_back(training::even_layers(layers, stages, s));
+  return all;
+}
+
+/// A forward pass of all micro-batches.
+double forward_s(const training::StepCosts& step) {
+  double once = 0, slowest = 0;
+  for (const training::StageCosts& stage : step.stages) {
+    once += stage.forward_s();
+    slowest = std::max(slowest, stage.forward_s());
+  }
+  once += step.activation_s * static_cast<double>(step.stages.size() - 1);
+  return once + static_cast<double>(step.plan.micro_batches - 1) * slowest;
+}
+
+}  // namespace
+
+struct CallPricer::Generation {
+  models::Transformer transformer;
+  DeviceIterationModel model;
+  double host_s = 0;  ///< of launching a forward pass of all layers
+};
+
+CallPricer::CallPricer(const FeedbackConfig& config) : config_(config) {
+  for (const training::TrainedModel& model : config.kinds)
+    tables_.push_back(std::make_unique<training::CostTable>(config.machine, model));
+}
+
+training::Plan CallPricer::plan_of(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const {
+  training::Plan plan{.tensor = shape.tensor,
+                      .pipeline = shape.pipeline,
+                      .data = shape.data,
+                      .micro_batch = copy_sequences / micro_batches,
+                      .micro_batches = micro_batches};
+  plan.head_stage = shape.pipeline - 1;
+  return plan;
+}
+
+training::StepCosts CallPricer::step(std::size_t kind, const training::Plan& plan) {
+  return training::step_costs(*tables_[kind], config_.machine, plan,
+                              even_stages(tables_[kind]->layers(), plan.pipeline));
+}
+
+const CallCost& CallPricer::cost(const Call& call, const Shape& shape) {
+  const auto key = std::make_tuple(config_.kind_of[call.model], call.kind, shape);
+  const auto found = known_.find(key);
+  return found != known_.end() ? found->second : known_.emplace(key, price(call, shape)).first->second;
+}
+
+CallCost CallPricer::price(const Call& call, const Shape& shape) {
+  const std::size_t kind = config_.kind_of[call.model];
+  training::CostTable& table = *tables_[kind];
+  const WorkloadParams& work = config_.params.workload;
+  const std::int64_t sequences = work.sequences / (call.kind == CallKind::train ? work.minibatches : 1);
+  if (shape.pipeline > table.layers())
+    return {.obstacle = fmt::format("{} stages of {} layers", shape.pipeline, table.layers())};
+  if (shape.tensor > config_.machine.node_devices)
+    return {.obstacle = fmt::format("{} ranks share a layer, a node has {} devices", shape.tensor,
+                                    config_.machine.node_devices)};
+  if (sequences % shape.data != 0)
+    return {.obstacle = fmt::format("{} copies do not divide {} sequences", shape.data, sequences)};
+  if (sequences < shape.data * shape.pipeline)
+    return {.obstacle = fmt::format("{} copies of {} stages have no micro-batch each of {} sequences", shape.data,
+                                    shape.pipeline, sequences)};
+  if (const auto why = models::tp_obstacle(config_.transformers[kind], shape.tensor)) return {.obstacle = *why};
+  if (const auto why = table.obstacle(plan_of(shape, sequences, 1).share())) return {.obstacle = *why};
+  if (const auto why = training::machine_obstacle(config_.machine, shape.devices())) return {.obstacle = *why};
+  switch (call.kind) {
+    case CallKind::generate:
+      return generate(kind, shape);
+    case CallKind::infer:
+      return infer(kind, shape);
+    case CallKind::train:
+      return train(kind, shape);
+  }
+  throw std::logic_error("a kind of call that nobody prices");
+}
+
+CallCost CallPricer::train(std::size_t kind, const Shape& shape) {
+  const WorkloadParams& work = config_.params.workload;
+  const std::int64_t copy = work.sequences / work.minibatches / shape.data;
+  CallCost best;
+  for (std::int64_t most = 2 * shape.pipeline;; most *= 2) {
+    training::Plan plan = plan_of(shape, copy, divisor_up_to(copy, most));
+    plan.recompute = config_.params.engine.recompute;
+    if (shape.data > 1) plan.zero = config_.params.engine.zero;
+    const training::StepCosts costs = step(kind, plan);
+    best = {.time_s = training::closed_form(costs).time_s * static_cast<double>(work.minibatches),
+            .micro_batches = plan.micro_batches};
+    for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+      const training::StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
+      std::int64_t kept = 0;
+      for (const training::ChunkCosts& chunk : stage.chunks) kept += chunk.kept_bytes;
+      kept *= std::min(plan.micro_batches, plan.pipeline - s);
+      const training::StageMemory memory =
+          training::stage_memory(tables_[kind]->costs(plan.share()), stage, plan, kept);
+      const auto working = static_cast<double>(memory.activations + memory.working);
+      const double resident = static_cast<double>(memory.total()) - working;
+      best.working_bytes = std::max(best.working_bytes, working);
+      best.resident_bytes = std::max(best.resident_bytes, resident);
+    }
+    const bool fits =
+        best.resident_bytes + best.working_bytes <= static_cast<double>(config_.machine.device.memory_bytes);
+    if (fits || plan.micro_batch == 1) return best;
+  }
+}
+
+CallCost CallPricer::infer(std::size_t kind, const Shape& shape) {
+  const std::int64_t copy = config_.params.workload.sequences / shape.data;
+  CallCost best;
+  for (std::int64_t most = shape.pipeline;; most *= 2) {
+    const training::Plan plan = plan_of(shape, copy, divisor_up_to(copy, most));
+    const training::StepCosts costs = step(kind, plan);
+    const training::ModelCosts& model = tables_[kind]->costs(plan.share());
+    best = {.time_s = forward_s(costs), .micro_batches = plan.micro_batches};
+    for (const training::StageCosts& stage : costs.stages)
+      best.resident_bytes = std::max(best.resident_bytes, static_cast<double>(stage.weight_bytes));
+    for (const training::PartCosts& part : model.parts)
+      best.working_bytes =
+          std::max(best.working_bytes, static_cast<double>(part.working_bytes + 2 * model.boundary_bytes));
+    const bool fits =
+        best.resident_bytes + best.working_bytes <= static_cast<double>(config_.machine.device.memory_bytes);
+    if (fits || plan.micro_batch == 1) return best;
+  }
+}
+
+CallPricer::Generation& CallPricer::generation(std::size_t kind, std::int64_t tensor) {
+  std::unique_ptr<Generation>& known = generations_[{kind, tensor}];
+  if (known) return *known;
+  const models::ModelConfig& config = config_.transformers[kind];
+  models::Transformer transformer =
+      models::build_transformer(config, config.dtype.value_or(hw::DType::bf16), tensor, {config_.file, "/models"});
+  DeviceIterationModel model(transformer, config_.machine.device);
+  known = std::make_unique<Generation>(Generation{std::move(transformer), std::move(model)});
+  const training::ModelCosts& costs = tables_[kind]->costs({.tensor = tensor});
+  using enum training::PartName;
+  known->host_s = static_cast<double>(costs.layers) * costs.part(layer).forward.host_s +
+                  costs.part(embedding).forward.host_s + costs.part(head).forward.host_s;
+  return *known;
+}
+
+double CallPricer::generated_s(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context,
+                               bool prompt) {
+  Generation& own = generation(kind, shape.tensor);
+  BatchShape batch{.sequences = sequences, .logit_rows = sequences};
+  Segment segment{.first = 0, .last = static_cast<std::int32_t>(own.transformer.config.layers)};
+  if (prompt) {
+    segment.tokens = sequences * context;
+    for (std::int64_t i = 0; i < sequences; ++i) segment.prefill.add(context, 0);
+  } else {
+    segment.tokens = sequences;
+    segment.decode = {sequences, sequences * context};
+  }
+  batch.segments.push_back(segment);
+  IterationCost cost;
+  own.model.cost(batch, cost);
+  const double device = static_cast<double>(cost.time_ps) / kPicoseconds;
+  const double whole = config_.params.engine.captured && !prompt ? device : std::max(device, own.host_s);
+  const double stage = whole / static_cast<double>(shape.pipeline);
+  if (shape.pipeline == 1) return stage;
+  const double bytes = static_cast<double>(segment.tokens * own.transformer.config.hidden_size) *
+                       static_cast<double>(hw::bytes_of(own.transformer.dtype)) / static_cast<double>(shape.tensor);
+  return stage + training::message(config_.machine, shape.data * shape.tensor, bytes).time_s;
+}
+
+CallCost CallPricer::generate(std::size_t kind, const Shape& shape) {
+  const WorkloadParams& work = config_.params.workload;
+  const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
+  const std::int64_t micro = (copy + stages - 1) / stages;
+  const Generation& own = generation(kind, shape.tensor);
+  const auto rounds = static_cast<double>((work.generated - 1) * stages);
+  const double prompts = static_cast<double>(2 * stages - 1) * generated_s(kind, shape, micro, work.prompt, true);
+  const double decode =
+      work.generated > 1 ? generated_s(kind, shape, micro, work.prompt + (work.generated + 1) / 2, false) : 0;
+  const double kv = static_cast<double>(models::kv_bytes_per_token(own.transformer)) *
+                    static_cast<double>(copy * (work.prompt + work.generated));
+  return {.time_s = prompts + rounds * decode,
+          .resident_bytes =
+              static_cast<double>(models::weight_bytes(own.transformer)) / static_cast<double>(stages),
+          .working_bytes = kv / static_cast<double>(stages),
+          .micro_batches = stages};
+}
+
+double CallPricer::run_s(const Call& call, const Shape& shape) {
+  const std::size_t kind = config_.kind_of[call.model];
+  const CallCost& known = cost(call, shape);
+  const WorkloadParams& work = config_.params.workload;
+  if (call.kind == CallKind::infer) return known.time_s;
+  if (call.kind == CallKind::generate) {
+    const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
+    const std::int64_t micro = (copy + stages - 1) / stages;
+    double time = static_cast<double>(2 * stages - 1) * generated_s(kind, shape, micro, work.prompt, true);
+    for (std::int64_t token = 1; token < work.generated; ++token)
+      time += static_cast<double>(stages) * generated_s(kind, shape, micro, work.prompt + token, false);
+    return time;
+  }
+  training::Plan plan = plan_of(shape, work.sequences / work.minibatches / shape.data, known.micro_batches);
+  plan.recompute = config_.params.engine.recompute;
+  if (shape.data > 1) plan.zero = config_.params.engine.zero;
+  const training::StepRun run =
+      training::run_step(step(kind, plan), *config_.schedule.make(), tick_scale(config_.params.run.tick_s));
+  return run.times.time_s * static_cast<double>(work.minibatches);
+}
+
+double CallPricer::weight_bytes(std::size_t model) const {
+  const models::ModelConfig& config = config_.transformers[config_.kind_of[model]];
+  return static_cast<double>(models::parameters(config)) *
+         static_cast<double>(hw::bytes_of(config.dtype.value_or(hw::DType::bf16)));
+}
+
+double CallPricer::counted_flops() const {
+  const WorkloadParams& work = config_.params.workload;
+  // Of `tokens` that attend to `pairs` pairs.
+  const auto forward = [](const models::ModelConfig& m, double tokens, double pairs) {
+    const auto hidden = static_cast<double>(m.hidden_size);
+    return 2 * static_cast<double>(m.layers) *
+               (4 * tokens * hidden * hidden + 2 * pairs * hidden +
+                3 * tokens * hidden * static_cast<double>(m.intermediate_size)) +
+           4 * tokens * static_cast<double>(m.vocab_size) * hidden;
+  };
+  const auto sequences = static_cast<double>(work.sequences);
+  const auto prompt = static_cast<double>(work.prompt), length = static_cast<double>(work.prompt + work.generated);
+  double sum = 0;
+  for (const Call& call : config_.calls) {
+    const models::ModelConfig& m = config_.transformers[config_.kind_of[call.model]];
+    if (call.kind != CallKind::generate) {
+      sum += (call.kind == CallKind::train ? 4 : 1) * forward(m, sequences * length, sequences * length * length);
+      continue;
+    }
+    const double contexts = static_cast<double>(work.generated) * (prompt + length - 1) / 2;
+    sum += forward(m, sequences * prompt, sequences * prompt * prompt) +
+           forward(m, sequences * static_cast<double>(work.generated), sequences * contexts);
+  }
+  return sum;
+}
+
+}  // namespace orrery::experiments::feedback

@@ -1,0 +1,164 @@
+#include "experiments/feedback/system.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+#include "experiments/base/config_experiment.hpp"
+#include "experiments/base/text_file.hpp"
+#include "experiments/feedback/play.hpp"
+
+namespace orrery::experiments {
+namespace feedback {
+namespace {
+
+using sim::Node;
+
+struct Result {
+  const FeedbackConfig& config;
+  ChosenPlan chosen;
+  FeedbackRun run;
+  double flops = 0;
+};
+
+/// A call in its run.
+struct CallResult {
+  const Result& all;
+  std::size_t call = 0;
+  const Layout& layout() const { return all.chosen.plan[call]; }
+  /// Seconds of an iteration in which all waits for it, or for the weights it needs.
+  double critical_s() const {
+    double sum = 0;
+    for (const CallRun& one : all.run.runs)
+      if (one.critical && one.call == call) sum += one.end_s - one.begin_s;
+    return sum / static_cast<double>(all.config.params.run.iterations);
+  }
+};
+
+const FigureTable<CallResult>& call_table() {
+  using C = CallResult;
+  static const FigureTable<C> table{
+      {"time_s", "s", "What the call takes.", [](const C& c) { return c.all.run.call_s[c.call]; }},
+      {"critical_s", "s", "Of an iteration, what everybody waits for it and for weights that move to it.",
+       [](const C& c) { return c.critical_s(); }},
+      {"{first,devices}", "", "Where it runs: the first device, and how many.",
+       [](const C& c) { return c.layout().first; }, [](const C& c) { return c.layout().shape.devices(); }},
+      {"{data,pipeline,tensor}", "", "How they share it: copies, stages, ranks of a layer.",
+       [](const C& c) { return c.layout().shape.data; }, [](const C& c) { return c.layout().shape.pipeline; },
+       [](const C& c) { return c.layout().shape.tensor; }}};
+  return table;
+}
+
+const FigureTable<Result>& result_table() {
+  using R = Result;
+  static const FigureTable<R> table{
+      {"status", "", "`ok` or `infeasible`.", [](const R&) { return std::string("ok"); }},
+      {"iteration_s", "s",
+       "An iteration, from the end of the first to that of the last over their number: iterations may overlap.",
+       [](const R& r) { return r.run.iteration_s; }},
+      {"first_iteration_s", "s", "The first one, by events.", [](const R& r) { return r.run.first_s; }},
+      {"estimate_s", "s", "The first one, by list scheduling: what plans are compared by.",
+       [](const R& r) { return r.chosen.estimate_s; }},
+      {"sequences_per_s", "1/s", "Of all devices.",
+       [](const R& r) { return static_cast<double>(r.config.params.workload.sequences) / r.run.iteration_s; }},
+      {"flops", "FLOP",
+       "Of an iteration, as ReaLHF counts them: a key and value head for every query head, the vocabulary twice, "
+       "training as four forward passes.",
+       [](const R& r) { return r.flops; }},
+      {"flops_per_s", "FLOP/s", "The same over the iteration's time.",
+       [](const R& r) { return r.flops / r.run.iteration_s; }},
+      {"busy", "ratio", "Of the devices' time, that with a call.", [](const R& r) { return r.run.busy; }},
+      {"moves_s", "s", "Of an iteration: moving weights from where they are trained to where they are used.",
+       [](const R& r) { return r.run.moves_s; }},
+      {"memory_bytes", "bytes", "Of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
+      {"plans.{all,looked_at}", "", "Plans that there are, and those whose time was estimated.",
+       [](const R& r) { return r.chosen.options; },
+       [](const R& r) { return static_cast<double>(r.chosen.looks); }},
+      {"calls.*", call_table().infos(), [](const R& r) {
+         Node all = Node::object();
+         for (std::size_t i = 0; i < r.config.calls.size(); ++i)
+           all.set(r.config.calls[i].name, call_table().written(CallResult{r, i}));
+         return all;
+       }}};
+  return table;
+}
+
+class FeedbackExperiment final : public ConfigExperiment {
+ public:
+  explicit FeedbackExperiment(FeedbackConfig config) : config_(std::move(config)) {
+    resolved_ = config_.resolved;
+    inputs_ = config_.inputs;
+    seed_ = config_.params.run.seed;
+  }
+
+  std::vector<std::pair<std::string, std::string>> restated() const override {
+    const Sections& p = config_.params;
+    std::string models;
+    for (const ModelParams& model : p.models)
+      models += fmt::format("{}{} {}", models.empty() ? "" : ", ", model.name, model.config);
+    return {{"machine", fmt::format("{} {}", config_.machine.devices, config_.machine.device.name)},
+            {"models", models},
+            {"calls", fmt::format("{} an iteration", config_.calls.size())},
+            {"batch", fmt::format("{} sequences of {} + {} tokens, {} minibatches", p.workload.sequences,
+                                  p.workload.prompt, p.workload.generated, p.workload.minibatches)},
+            {"plan", std::string(sim::to_string(p.plans.choose))}};
+  }
+
+  Outcome run(const RunSink& sink) const override {
+    try {
+      return priced(sink);
+    } catch (const std::overflow_error& error) {
+      sim::throw_fault({config_.file, ""}, error.what());
+    } catch (const std::invalid_argument& error) {
+      sim::throw_fault({config_.file, "/machine/devices/0/part"}, error.what());
+    } catch (const models::GraphError& error) {
+      sim::throw_fault({config_.file, "/models"}, error.what());
+    }
+  }
+
+ private:
+  Outcome priced(const RunSink& sink) const {
+    CallPricer pricer(config_);
+    Result result{.config = config_, .chosen = choose_plan(config_, pricer)};
+    if (!result.chosen.obstacle.empty()) return Outcome::infeasible(result.chosen.obstacle, config_.notes);
+    result.run = play(config_, pricer, result.chosen.plan);
+    result.flops = pricer.counted_flops();
+    if (sink.folder) write(*sink.folder / "calls.csv", result);
+    return {.summary = result_table().written(result), .events = result.run.events, .notes = config_.notes};
+  }
+
+  void write(const std::filesystem::path& path, const Result& result) const {
+    BufferedFile file(path);
+    file.buffer() += "iteration,call,what,begin_s,end_s,first,devices,critical\n";
+    for (const CallRun& one : result.run.runs) {
+      const Layout& layout = result.chosen.plan[one.call];
+      append(file.buffer(), "{},{},{},{:.9f},{:.9f},{},{},{}\n", one.iteration, config_.calls[one.call].name,
+             one.move ? "weights" : sim::to_string(config_.calls[one.call].kind), one.begin_s, one.end_s, layout.first,
+             layout.shape.devices(), one.critical ? 1 : 0);
+      file.line_done();
+    }
+    file.close();
+  }
+
+  FeedbackConfig config_;
+};
+
+}  // namespace
+}  // namespace feedback
+
+System rlhf_system() {
+  return {
+      .name = "rlhf",
+      .doc = "Reinforcement learning from feedback: calls of models on devices that are shared out anew for each.",
+      .fields = describe_sections<feedback::Sections>,
+      .figures = feedback::result_table().infos(),
+      .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
+        feedback::FeedbackConfig config = feedback::read_feedback_config(root, *systems.registries(), faults);
+        faults.throw_if_any();
+        return std::make_unique<feedback::FeedbackExperiment>(std::move(config));
+      }};
+}
+
+}  // namespace orrery::experiments
