@@ -69,8 +69,8 @@ void read_calls(const Node& root, FeedbackConfig& config, sim::Faults& faults) {
     faults.add(place_of(root, "calls"),
                fmt::format("expected at most {} calls, got {}", kMostCalls, params.calls.size()));
   if (!faults.empty()) return;
-  const auto index_of = [&](const auto& all, const std::string& name, std::size_t count,
-                            const sim::Origin& where, const char* what) -> std::size_t {
+  const auto index_of = [&](const auto& all, const std::string& name, std::size_t count, const sim::Origin& where,
+                            const char* what) -> std::size_t {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < count; ++i) {
       if (all[i].name == name) return i;
@@ -117,6 +117,14 @@ std::optional<std::size_t> FeedbackConfig::trainer(std::size_t model) const {
   return std::nullopt;
 }
 
+std::optional<std::size_t> FeedbackConfig::trained_before(std::size_t call, std::size_t round) const {
+  if (!trainer(calls[call].model)) return std::nullopt;
+  const bool generates = calls[call].kind == CallKind::generate;
+  const std::size_t behind = 1 + (generates ? static_cast<std::size_t>(params.workload.lag) : 0);
+  if (round < behind) return std::nullopt;
+  return round - behind;
+}
+
 FeedbackConfig read_feedback_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
   FeedbackConfig config;
   config.file = root.origin().file;
@@ -124,9 +132,9 @@ FeedbackConfig read_feedback_config(const Node& root, const sim::RegistrySet& re
   if (!faults.empty()) return config;
   const WorkloadParams& workload = config.params.workload;
   if (workload.sequences % workload.minibatches != 0)
-    faults.add(place_of(section(root, "workload"), "minibatches"),
-               fmt::format("expected minibatches that divide {} sequences, got {}", workload.sequences,
-                           workload.minibatches));
+    faults.add(
+        place_of(section(root, "workload"), "minibatches"),
+        fmt::format("expected minibatches that divide {} sequences, got {}", workload.sequences, workload.minibatches));
   if (!config.params.machine.clusters.empty())
     faults.add(place_of(section(root, "machine"), "clusters"),
                "expected none: calls on nodes with unlike adapters are not modelled");
@@ -138,9 +146,9 @@ FeedbackConfig read_feedback_config(const Node& root, const sim::RegistrySet& re
     faults.add(place_of(section(root, "machine"), "devices"),
                fmt::format("expected at most {} devices, got {}", kMostDevices, config.machine.devices));
   if (config.machine.devices > config.machine.node_devices && config.machine.devices % config.machine.node_devices != 0)
-    faults.add(place_of(section(root, "machine"), "devices"),
-               fmt::format("expected whole nodes of {}, got {} devices", config.machine.node_devices,
-                           config.machine.devices));
+    faults.add(
+        place_of(section(root, "machine"), "devices"),
+        fmt::format("expected whole nodes of {}, got {} devices", config.machine.node_devices, config.machine.devices));
   config.resolved = resolved_config("rlhf", config.params);
   return config;
 }

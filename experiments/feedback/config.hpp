@@ -25,10 +25,9 @@ struct ModelParams {
   static constexpr auto fields() {
     using sim::Unit;
     using M = ModelParams;
-    return sim::FieldTable{
-        sim::required(sim::field("name", &M::name, "By which calls mean it.")),
-        sim::required(sim::field("config", &M::config, Unit::path, sim::any_value(),
-                                 "Model of the catalog (catalog:NAME) or a config.json."))};
+    return sim::FieldTable{sim::required(sim::field("name", &M::name, "By which calls mean it.")),
+                           sim::required(sim::field("config", &M::config, Unit::path, sim::any_value(),
+                                                    "Model of the catalog (catalog:NAME) or a config.json."))};
   }
 };
 
@@ -64,7 +63,7 @@ struct CallParams {
 };
 
 struct WorkloadParams {
-  std::int64_t prompt = 128, generated = 128, sequences = 512, minibatches = 4;
+  std::int64_t prompt = 128, generated = 128, sequences = 512, minibatches = 4, lag = 0;
   static constexpr auto fields() {
     using sim::Unit;
     using W = WorkloadParams;
@@ -74,7 +73,10 @@ struct WorkloadParams {
         sim::field("generated", &W::generated, Unit::tokens, kTokens, "Of a sequence, all alike."),
         sim::field("sequences", &W::sequences, Unit::count, sim::between(1, 1 << 20), "Of an iteration."),
         sim::field("minibatches", &W::minibatches, Unit::count, sim::between(1, 1 << 12),
-                   "Of an iteration: each is a step of the optimizer.")};
+                   "Of an iteration: each is a step of the optimizer."),
+        sim::field("lag", &W::lag, Unit::count, sim::between(0, 64),
+                   "Iterations whose training a generation need not wait for: it writes with weights that are so many "
+                   "behind (PipelineRL). 0: generation and training take turns.")};
   }
 };
 
@@ -111,13 +113,18 @@ struct PlansParams {
 
 struct EngineParams {
   bool captured = true;
+  double generation_memory = 1;
   training::Zero zero = training::Zero::optimizer;
   training::Recompute recompute = training::Recompute::full;
   static constexpr auto fields() {
+    using sim::Unit;
     using E = EngineParams;
     return sim::FieldTable{
         sim::field("captured", &E::captured,
                    "Whether steps of generation are captured graphs, so that machine.host is not waited for."),
+        sim::field("generation_memory", &E::generation_memory, Unit::ratio, sim::between(0.01, 1),
+                   "Of a device's memory, what weights and KV cache of a generation may take; sequences beyond it wait "
+                   "for those before them."),
         sim::field("zero", &E::zero, "Of training: states that the copies share out."),
         sim::field("recompute", &E::recompute, "Of training: what the backward pass runs again.")};
   }
@@ -131,7 +138,8 @@ struct RunParams {
     using R = RunParams;
     return sim::FieldTable{
         sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of the search."),
-        sim::field("iterations", &R::iterations, Unit::count, sim::between(2, 10'000), "That are run event by event."),
+        sim::field("iterations", &R::iterations, Unit::count, sim::between(2, 10'000),
+                   "That are run event by event and measured; with a lag, as many more before and after."),
         sim::field("tick", &R::tick_s, Unit::seconds, sim::positive(), "Resolution of the clock.")};
   }
 };
@@ -182,6 +190,8 @@ struct FeedbackConfig {
 
   /// The call that trains a model; none: its weights never change.
   std::optional<std::size_t> trainer(std::size_t model) const;
+  /// The iteration whose training a call of iteration `round` waits for; none: it begins with the weights it has.
+  std::optional<std::size_t> trained_before(std::size_t call, std::size_t round) const;
 };
 
 FeedbackConfig read_feedback_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);

@@ -143,45 +143,43 @@ std::vector<Move> PlanEstimator::moves(const CallPlan& plan) {
     const auto key = std::make_tuple(config_.kind_of[call.model], plan[*trainer], plan[i]);
     auto known = moved_.find(key);
     if (known == moved_.end())
-      known = moved_
-                  .emplace(key, move_s(config_.machine, pricer_.weight_bytes(call.model), plan[*trainer], plan[i]))
-                  .first;
+      known =
+          moved_.emplace(key, move_s(config_.machine, pricer_.weight_bytes(call.model), plan[*trainer], plan[i])).first;
     all.push_back({*trainer, i, known->second});
   }
   return all;
 }
 
-double PlanEstimator::time_s(const CallPlan& plan) {
-  struct Task {
-    const Layout* on = nullptr;
-    const Layout* also = nullptr;
-    double time_s = 0, ready_s = 0;
-    std::size_t waits = 0;
-    bool done = false;
-  };
-  const std::size_t calls = plan.size();
-  std::vector<Task> tasks(calls);
-  for (std::size_t i = 0; i < calls; ++i)
-    tasks[i] = {.on = &plan[i],
-                .time_s = pricer_.cost(config_.calls[i], plan[i].shape).time_s,
-                .waits = config_.calls[i].after.size()};
-  std::vector<std::size_t> move_of(calls, SIZE_MAX);
-  for (const Move& move : moves(plan)) {
-    move_of[move.to] = tasks.size();
-    tasks.push_back({.on = &plan[move.from], .also = &plan[move.to], .time_s = move.time_s});
-    ++tasks[move.to].waits;
-  }
-  std::vector<double> free(static_cast<std::size_t>(config_.machine.devices), 0);
-  const auto each_device = [&](const Task& task, auto each) {
+namespace {
+
+/// A call or a move of the estimate.
+struct ListedTask {
+  const Layout* on = nullptr;
+  const Layout* also = nullptr;
+  double time_s = 0, ready_s = 0;
+  std::size_t waits = 0;
+  std::vector<std::size_t> next;  ///< that wait for it
+  bool done = false;
+};
+
+void wait_for(std::vector<ListedTask>& tasks, std::size_t before, std::size_t after) {
+  tasks[before].next.push_back(after);
+  ++tasks[after].waits;
+}
+
+/// Runs the tasks by the time at which they are ready; gives the end of the last.
+double list_schedule(std::vector<ListedTask>& tasks, std::int64_t devices) {
+  std::vector<double> free(static_cast<std::size_t>(devices), 0);
+  double last = 0;
+  const auto each_device = [&](const ListedTask& task, auto each) {
     for (const Layout* on : {task.on, task.also})
       if (on != nullptr)
         for (std::int64_t d = on->first; d < on->first + on->shape.devices(); ++d)
           each(free[static_cast<std::size_t>(d)]);
   };
-  double last = 0;
   for (std::size_t left = tasks.size(); left > 0; --left) {
-    Task* next = nullptr;
-    for (Task& task : tasks)
+    ListedTask* next = nullptr;
+    for (ListedTask& task : tasks)
       if (!task.done && task.waits == 0 && (next == nullptr || task.ready_s < next->ready_s)) next = &task;
     double start = next->ready_s;
     each_device(*next, [&](double at) { start = std::max(start, at); });
@@ -189,18 +187,65 @@ double PlanEstimator::time_s(const CallPlan& plan) {
     each_device(*next, [&](double& at) { at = end; });
     next->done = true;
     last = std::max(last, end);
-    const auto index = static_cast<std::size_t>(next - tasks.data());
-    const auto release = [&](Task& task) {
-      --task.waits;
-      task.ready_s = std::max(task.ready_s, end);
-    };
-    for (std::size_t i = 0; i < calls; ++i) {
-      if (index == move_of[i]) release(tasks[i]);
-      for (const std::size_t before : config_.calls[i].after)
-        if (before == index) release(tasks[i]);
+    for (const std::size_t after : next->next) {
+      --tasks[after].waits;
+      tasks[after].ready_s = std::max(tasks[after].ready_s, end);
     }
   }
   return last;
+}
+
+}  // namespace
+
+double PlanEstimator::time_s(const CallPlan& plan) {
+  // Of plans with one bound, that whose first iteration is faster.
+  constexpr double kTie = 1e-6;
+  return config_.params.workload.lag == 0 ? first_s(plan) : overlapped_s(plan) + kTie * first_s(plan);
+}
+
+double PlanEstimator::first_s(const CallPlan& plan) {
+  std::vector<ListedTask> tasks(plan.size());
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    tasks[i].on = &plan[i];
+    tasks[i].time_s = pricer_.cost(config_.calls[i], plan[i].shape).time_s;
+    for (const std::size_t before : config_.calls[i].after) wait_for(tasks, before, i);
+  }
+  for (const Move& move : moves(plan)) {
+    tasks.push_back({.on = &plan[move.from], .also = &plan[move.to], .time_s = move.time_s});
+    wait_for(tasks, tasks.size() - 1, move.to);
+  }
+  return list_schedule(tasks, config_.machine.devices);
+}
+
+double PlanEstimator::overlapped_s(const CallPlan& plan) {
+  const std::size_t calls = plan.size();
+  std::vector<double> time(calls), weights(calls, 0), load(static_cast<std::size_t>(config_.machine.devices), 0);
+  const auto add = [&](const Layout& on, double time_s) {
+    for (std::int64_t d = on.first; d < on.first + on.shape.devices(); ++d) load[static_cast<std::size_t>(d)] += time_s;
+  };
+  for (std::size_t i = 0; i < calls; ++i) {
+    time[i] = pricer_.cost(config_.calls[i], plan[i].shape).time_s;
+    add(plan[i], time[i]);
+  }
+  for (const Move& move : moves(plan)) {
+    weights[move.to] = move.time_s;
+    add(plan[move.to], move.time_s);
+  }
+  double slowest = *std::ranges::max_element(load);
+  for (std::size_t i = 0; i < calls; ++i) {
+    const auto trainer = config_.trainer(config_.calls[i].model);
+    if (!trainer) continue;
+    // The longest chain from this call to the training of its model; calls stand after those they wait for.
+    std::vector<double> chain(calls, -1);
+    chain[i] = weights[i] + time[i];
+    for (std::size_t k = i + 1; k < calls; ++k)
+      for (const std::size_t before : config_.calls[k].after)
+        if (chain[before] >= 0) chain[k] = std::max(chain[k], chain[before] + time[k]);
+    const bool generates = config_.calls[i].kind == CallKind::generate;
+    const auto spans = static_cast<double>(1 + (generates ? config_.params.workload.lag : 0));
+    if (chain[*trainer] >= 0) slowest = std::max(slowest, chain[*trainer] / spans);
+  }
+  return slowest;
 }
 
 double PlanEstimator::memory_bytes(const CallPlan& plan) {
@@ -218,8 +263,7 @@ double PlanEstimator::memory_bytes(const CallPlan& plan) {
     for (std::int64_t d = plan[i].first; d < plan[i].first + plan[i].shape.devices(); ++d) {
       const auto device = static_cast<std::size_t>(d);
       if (stays) resident[device] += cost.resident_bytes - once;
-      working[device] =
-          std::max(working[device], cost.working_bytes + (stays || there ? 0 : cost.resident_bytes));
+      working[device] = std::max(working[device], cost.working_bytes + (stays || there ? 0 : cost.resident_bytes));
     }
   }
   double most = 0;

@@ -43,7 +43,9 @@ double move_s(const training::TrainingMachine& machine, double weight_bytes, con
 class PlanEstimator {
  public:
   PlanEstimator(const FeedbackConfig& config, CallPricer& pricer) : config_(config), pricer_(pricer) {}
-  /// Seconds of one iteration that begins on idle devices.
+  /// Seconds of an iteration. Without a lag: the first, on idle devices, by list scheduling. With one: what no overlap
+  /// of iterations can be below, the busiest device's time and the longest chain from weights to their training over
+  /// the iterations that it may span.
   double time_s(const CallPlan& plan);
   /// Of the fullest device: what stays, and the most that a call needs beside it.
   double memory_bytes(const CallPlan& plan);
@@ -51,6 +53,9 @@ class PlanEstimator {
   std::vector<Move> moves(const CallPlan& plan);
 
  private:
+  double first_s(const CallPlan& plan);
+  double overlapped_s(const CallPlan& plan);
+
   const FeedbackConfig& config_;
   CallPricer& pricer_;
   std::map<std::tuple<std::size_t, Layout, Layout>, double> moved_;  ///< by kind of model
@@ -61,8 +66,8 @@ struct ChosenPlan {
   std::string obstacle;  ///< why there is none; the rest is then empty
   CallPlan plan;
   double estimate_s = 0, memory_bytes = 0;
-  double options = 0;     ///< plans that there are
-  std::int64_t looks = 0; ///< plans that were looked at
+  double options = 0;      ///< plans that there are
+  std::int64_t looks = 0;  ///< plans that were looked at
 };
 
 ChosenPlan choose_plan(const FeedbackConfig& config, CallPricer& pricer);

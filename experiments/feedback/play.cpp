@@ -15,15 +15,20 @@ using sim::TaskId;
 class Player {
  public:
   Player(const FeedbackConfig& config, CallPricer& pricer, const CallPlan& plan)
-      : config_(config), plan_(plan), scale_(tick_scale(config.params.run.tick_s)) {
-    for (std::int64_t d = 0; d < config.machine.devices; ++d) devices_.push_back(graph_.add_resource({}));
+      : config_(config),
+        plan_(plan),
+        lag_(static_cast<std::size_t>(config.params.workload.lag)),
+        first_(lag_),
+        measured_(static_cast<std::size_t>(config.params.run.iterations)),
+        scale_(tick_scale(config.params.run.tick_s)) {
+    for (std::int64_t d = 0; d < config.machine.devices; ++d)
+      devices_.push_back(graph_.add_resource({.order = sim::TaskOrder::priority}));
     for (std::size_t i = 0; i < plan.size(); ++i) run_.call_s.push_back(pricer.run_s(config.calls[i], plan[i].shape));
     moves_ = PlanEstimator(config, pricer).moves(plan);
   }
 
   FeedbackRun run() {
-    std::vector<TaskId> before;  // the calls of the iteration before
-    for (std::int64_t k = 0; k < config_.params.run.iterations; ++k) before = iteration(k, before);
+    for (std::size_t k = 0; k < first_ + measured_ + lag_; ++k) iteration(k);
     sim::Engine engine;
     sim::TaskExecutor executor(engine, graph_);
     executor.run();
@@ -31,24 +36,27 @@ class Player {
   }
 
  private:
-  std::vector<TaskId> iteration(std::int64_t k, const std::vector<TaskId>& before) {
-    std::vector<TaskId> calls;
+  void iteration(std::size_t k) {
+    tasks_.emplace_back();
     for (std::size_t i = 0; i < plan_.size(); ++i) {
       const Call& call = config_.calls[i];
-      std::vector<TaskId> after;
-      for (const std::size_t other : call.after) after.push_back(calls[other]);
-      const auto trainer = config_.trainer(call.model);
-      if (trainer && !before.empty()) after.push_back(before[*trainer]);
+      std::vector<TaskId> after, trained;
+      for (const std::size_t other : call.after) after.push_back(tasks_[k][other]);
+      if (const auto round = config_.trained_before(i, k))
+        trained.push_back(tasks_[*round][*config_.trainer(call.model)]);
+      after.insert(after.end(), trained.begin(), trained.end());
+      const CallRun own{.iteration = static_cast<std::int64_t>(k), .call = i};
       for (const Move& move : moves_) {
         if (move.to != i) continue;
-        std::vector<TaskId> trained;
-        if (!before.empty()) trained.push_back(before[*trainer]);
-        after.push_back(add({.iteration = k, .call = i, .move = true}, move.time_s, {&plan_[move.from], &plan_[i]},
-                            trained));
+        CallRun weights = own;
+        weights.move = true;
+        // Behind a lag weights go out beside the next training; else nobody has anything else to do.
+        std::vector<const Layout*> on{&plan_[i]};
+        if (config_.params.workload.lag == 0) on.push_back(&plan_[move.from]);
+        after.push_back(add(weights, move.time_s, on, trained));
       }
-      calls.push_back(add({.iteration = k, .call = i}, run_.call_s[i], {&plan_[i]}, after));
+      tasks_[k].push_back(add(own, run_.call_s[i], {&plan_[i]}, after));
     }
-    return calls;
   }
 
   TaskId add(const CallRun& what, double time_s, const std::vector<const Layout*>& on,
@@ -61,12 +69,15 @@ class Player {
     for (std::size_t d = 0; d < devices_.size(); ++d)
       if (used[d]) demands.emplace_back(devices_[d]);
     run_.runs.push_back(what);
-    return graph_.add({.duration = scale_.duration(time_s), .on = demands, .after = after});
+    return graph_.add({.duration = scale_.duration(time_s),
+                       .on = demands,
+                       .after = after,
+                       .priority = -static_cast<std::int32_t>(what.iteration)});
   }
 
   FeedbackRun told(const sim::Engine& engine, const sim::TaskExecutor& executor) {
     const auto seconds = [&](sim::Time at) { return scale_.seconds(at - sim::Time{}); };
-    std::vector<double> ends(static_cast<std::size_t>(config_.params.run.iterations), 0);
+    std::vector<double> ends(tasks_.size(), 0);
     double busy = 0;
     for (std::size_t t = 0; t < run_.runs.size(); ++t) {
       const sim::TaskRun own = executor.runs()[t];
@@ -82,20 +93,43 @@ class Player {
     }
     const sim::CriticalPath path = sim::critical_path(graph_, executor.runs(), sim::Time{});
     for (const sim::PathStep& step : path.steps) run_.runs[step.task.index].critical = true;
+    lags(executor);
+    run_.iterations = std::ssize(tasks_);
     run_.first_s = ends.front();
-    run_.iteration_s = (ends.back() - ends.front()) / static_cast<double>(ends.size() - 1);
-    run_.busy = busy / (ends.back() * static_cast<double>(devices_.size()));
+    run_.iteration_s = (ends[first_ + measured_ - 1] - ends[first_]) / static_cast<double>(measured_ - 1);
+    const double end = *std::ranges::max_element(ends);
+    run_.busy = busy / (end * static_cast<double>(devices_.size()));
     run_.events = engine.events();
     std::ranges::stable_sort(run_.runs, {}, &CallRun::begin_s);
     return std::move(run_);
   }
 
+  /// Trainings that ended between the beginning of a generation and that of the training on it.
+  void lags(const sim::TaskExecutor& executor) {
+    double sum = 0, count = 0;
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+      const auto trainer = config_.trainer(config_.calls[i].model);
+      if (config_.calls[i].kind != CallKind::generate || !trainer) continue;
+      for (std::size_t k = 0; k < tasks_.size(); ++k) {
+        const sim::Time begin = executor[tasks_[k][i]].start;
+        double behind = 0;
+        for (std::size_t other = 0; other < k; ++other) behind += executor[tasks_[other][*trainer]].finish > begin;
+        run_.most_lag = std::max(run_.most_lag, behind);
+        if (2 * k >= tasks_.size()) sum += behind, count += 1;
+      }
+    }
+    if (count > 0) run_.mean_lag = sum / count;
+  }
+
   const FeedbackConfig& config_;
   const CallPlan& plan_;
+  /// Generation runs ahead by `lag` iterations: so many come before those that are measured, and as many after them.
+  const std::size_t lag_, first_, measured_;
   sim::TickScale scale_;
   sim::TaskGraph graph_;
   std::vector<sim::ResourceId> devices_;
   std::vector<Move> moves_;
+  std::vector<std::vector<TaskId>> tasks_;  ///< calls by iteration
   FeedbackRun run_;
 };
 

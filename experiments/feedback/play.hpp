@@ -18,16 +18,20 @@ struct CallRun {
 };
 
 struct FeedbackRun {
-  std::vector<CallRun> runs;   ///< in order of begin
-  double iteration_s = 0;      ///< from the end of the first iteration to that of the last, over their number
-  double first_s = 0;          ///< the first iteration
-  std::vector<double> call_s;  ///< by call, of an iteration
-  double moves_s = 0;          ///< of an iteration, all moves
-  double busy = 0;             ///< share of devices' time with a call, over the whole run
+  std::vector<CallRun> runs;    ///< in order of begin
+  double iteration_s = 0;       ///< between the ends of iterations; with a lag, once it is reached
+  double first_s = 0;           ///< the first iteration
+  std::int64_t iterations = 0;  ///< in `runs`
+  std::vector<double> call_s;   ///< by call, of an iteration
+  double moves_s = 0;           ///< of an iteration, all moves
+  double busy = 0;              ///< share of devices' time with a call, over the whole run
+  /// Of answers: trainings that their weights are behind when they are trained on; the mean is of the second half.
+  double mean_lag = 0, most_lag = 0;
   std::uint64_t events = 0;
 };
 
-/// A call of a model that is trained waits for the training of the iteration before, and for its weights.
+/// A call of a model that is trained waits for the training of the iteration before (a generation: of as many more
+/// before as `lag` says), and for the weights from there.
 FeedbackRun play(const FeedbackConfig& config, CallPricer& pricer, const CallPlan& plan);
 
 }  // namespace orrery::experiments::feedback

@@ -49,6 +49,8 @@ CallPricer::CallPricer(const FeedbackConfig& config) : config_(config) {
     tables_.push_back(std::make_unique<training::CostTable>(config.machine, model));
 }
 
+CallPricer::~CallPricer() = default;
+
 training::Plan CallPricer::plan_of(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const {
   training::Plan plan{.tensor = shape.tensor,
                       .pipeline = shape.pipeline,
@@ -189,19 +191,25 @@ double CallPricer::generated_s(std::size_t kind, const Shape& shape, std::int64_
 CallCost CallPricer::generate(std::size_t kind, const Shape& shape) {
   const WorkloadParams& work = config_.params.workload;
   const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
-  const std::int64_t micro = (copy + stages - 1) / stages;
   const Generation& own = generation(kind, shape.tensor);
-  const auto rounds = static_cast<double>((work.generated - 1) * stages);
-  const double prompts = static_cast<double>(2 * stages - 1) * generated_s(kind, shape, micro, work.prompt, true);
-  const double decode =
-      work.generated > 1 ? generated_s(kind, shape, micro, work.prompt + (work.generated + 1) / 2, false) : 0;
-  const double kv = static_cast<double>(models::kv_bytes_per_token(own.transformer)) *
-                    static_cast<double>(copy * (work.prompt + work.generated));
-  return {.time_s = prompts + rounds * decode,
-          .resident_bytes =
-              static_cast<double>(models::weight_bytes(own.transformer)) / static_cast<double>(stages),
-          .working_bytes = kv / static_cast<double>(stages),
-          .micro_batches = stages};
+  const auto part = static_cast<double>(stages);
+  CallCost best;
+  for (std::int64_t waves = 1;; waves *= 2) {
+    const std::int64_t wave = (copy + waves - 1) / waves, micro = (wave + stages - 1) / stages;
+    const double prompts = (2 * part - 1) * generated_s(kind, shape, micro, work.prompt, true);
+    const double decode =
+        work.generated > 1 ? generated_s(kind, shape, micro, work.prompt + (work.generated + 1) / 2, false) : 0;
+    const double kv = static_cast<double>(models::kv_bytes_per_token(own.transformer)) *
+                      static_cast<double>(wave * (work.prompt + work.generated));
+    best = {.time_s = static_cast<double>(waves) * (prompts + static_cast<double>(work.generated - 1) * part * decode),
+            .resident_bytes = static_cast<double>(models::weight_bytes(own.transformer)) / part,
+            .working_bytes = kv / part,
+            .micro_batches = stages,
+            .waves = waves};
+    const double room =
+        config_.params.engine.generation_memory * static_cast<double>(config_.machine.device.memory_bytes);
+    if (best.resident_bytes + best.working_bytes <= room || wave <= stages) return best;
+  }
 }
 
 double CallPricer::run_s(const Call& call, const Shape& shape) {
@@ -211,11 +219,11 @@ double CallPricer::run_s(const Call& call, const Shape& shape) {
   if (call.kind == CallKind::infer) return known.time_s;
   if (call.kind == CallKind::generate) {
     const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
-    const std::int64_t micro = (copy + stages - 1) / stages;
+    const std::int64_t wave = (copy + known.waves - 1) / known.waves, micro = (wave + stages - 1) / stages;
     double time = static_cast<double>(2 * stages - 1) * generated_s(kind, shape, micro, work.prompt, true);
     for (std::int64_t token = 1; token < work.generated; ++token)
       time += static_cast<double>(stages) * generated_s(kind, shape, micro, work.prompt + token, false);
-    return time;
+    return static_cast<double>(known.waves) * time;
   }
   training::Plan plan = plan_of(shape, work.sequences / work.minibatches / shape.data, known.micro_batches);
   plan.recompute = config_.params.engine.recompute;

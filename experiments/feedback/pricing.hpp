@@ -3,7 +3,8 @@
 //
 // Training: each minibatch is a step of 2 x stages micro-batches (more where memory asks for it), 1F1B. Inference: a
 // forward pass of as many micro-batches as stages. Generation: as many micro-batches as stages go round the pipeline;
-// the prompts once, then a token a round (ReaLHF, arXiv 2406.14088, csrc/search).
+// the prompts once, then a token a round; sequences that
+// memory has no KV cache for wait for those before them (ReaLHF, arXiv 2406.14088, csrc/search).
 #pragma once
 
 #include <map>
@@ -31,12 +32,15 @@ struct CallCost {
   double resident_bytes = 0;  ///< of a device: weights, and what training keeps beside them
   double working_bytes = 0;   ///< of a device, while the call runs
   std::int64_t micro_batches = 1;
+  std::int64_t waves =
+      1;  ///< of generation: so many batches, one after the other, where memory holds no more of the KV cache
 };
 
 class CallPricer {
  public:
   /// The config must outlive the pricer.
   explicit CallPricer(const FeedbackConfig& config);
+  ~CallPricer();
 
   /// Worked out once for calls that do the same.
   const CallCost& cost(const Call& call, const Shape& shape);

@@ -33,7 +33,7 @@ struct CallResult {
     double sum = 0;
     for (const CallRun& one : all.run.runs)
       if (one.critical && one.call == call) sum += one.end_s - one.begin_s;
-    return sum / static_cast<double>(all.config.params.run.iterations);
+    return sum / static_cast<double>(all.run.iterations);
   }
 };
 
@@ -56,10 +56,12 @@ const FigureTable<Result>& result_table() {
   static const FigureTable<R> table{
       {"status", "", "`ok` or `infeasible`.", [](const R&) { return std::string("ok"); }},
       {"iteration_s", "s",
-       "An iteration, from the end of the first to that of the last over their number: iterations may overlap.",
+       "An iteration, between the ends of one and the next, mean of run.iterations: iterations may overlap.",
        [](const R& r) { return r.run.iteration_s; }},
       {"first_iteration_s", "s", "The first one, by events.", [](const R& r) { return r.run.first_s; }},
-      {"estimate_s", "s", "The first one, by list scheduling: what plans are compared by.",
+      {"estimate_s", "s",
+       "What plans are compared by: the first iteration by list scheduling; with a lag, a lower bound of those that "
+       "overlap.",
        [](const R& r) { return r.chosen.estimate_s; }},
       {"sequences_per_s", "1/s", "Of all devices.",
        [](const R& r) { return static_cast<double>(r.config.params.workload.sequences) / r.run.iteration_s; }},
@@ -72,10 +74,12 @@ const FigureTable<Result>& result_table() {
       {"busy", "ratio", "Of the devices' time, that with a call.", [](const R& r) { return r.run.busy; }},
       {"moves_s", "s", "Of an iteration: moving weights from where they are trained to where they are used.",
        [](const R& r) { return r.run.moves_s; }},
+      {"lag.{mean,most}", "iterations",
+       "Of answers: trainings that their weights are behind when they are trained on; the mean is of the second half.",
+       [](const R& r) { return r.run.mean_lag; }, [](const R& r) { return r.run.most_lag; }},
       {"memory_bytes", "bytes", "Of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
       {"plans.{all,looked_at}", "", "Plans that there are, and those whose time was estimated.",
-       [](const R& r) { return r.chosen.options; },
-       [](const R& r) { return static_cast<double>(r.chosen.looks); }},
+       [](const R& r) { return r.chosen.options; }, [](const R& r) { return static_cast<double>(r.chosen.looks); }},
       {"calls.*", call_table().infos(), [](const R& r) {
          Node all = Node::object();
          for (std::size_t i = 0; i < r.config.calls.size(); ++i)

@@ -24,9 +24,9 @@ struct NodeNics {
 /// What launches kernels, s; all zero: it is never waited for. The forward pass is a program in Python, the backward
 /// pass is run by the framework's engine.
 struct LaunchHost {
-  double operator_s = 0;  ///< an op of the forward pass with a kernel, the call included
-  double view_s = 0;      ///< an op of it without
-  double backward_s = 0;  ///< an op of the backward pass with a kernel
+  double operator_s = 0;    ///< an op of the forward pass with a kernel, the call included
+  double view_s = 0;        ///< an op of it without
+  double backward_s = 0;    ///< an op of the backward pass with a kernel
   double collective_s = 0;  ///< a collective between the kernels of a layer, in either pass; 0: as another op
 };
 
