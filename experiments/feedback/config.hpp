@@ -104,7 +104,7 @@ struct PlansParams {
         sim::field("choose", &P::choose,
                    "Who decides where calls run: stated layouts; one division of all devices for every call, or the "
                    "fastest such; a search; all plans."),
-        sim::choice("driver", &P::driver, "mcmc", "Of the search: one parameter a call, its layout."),
+        sim::choice("driver", &P::driver, "annealing", "Of the search: one parameter a call, its layout."),
         sim::field("budget", &P::budget, Unit::count, sim::between(1, 10'000'000), "Plans that the search looks at."),
         sim::field("options", &P::options, Unit::count, sim::between(1, 100'000),
                    "Layouts of a call that are searched over, the fastest ones.")};

@@ -111,6 +111,20 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(PlotError, "no table 'events'"):
             plot.goodput(orrery.run({"system": "progress", "progress": {"steps": 10}}))
 
+    def test_calls_of_an_iteration(self):
+        ppo = "experiments/studies/rlhf_ppo.json"
+        one = orrery.run(ppo, {"plans.choose": "one_plan", "run.iterations": 2})
+        own = orrery.run(ppo, {"plans.budget": 200, "run.iterations": 2})
+        above, below = plot.rlhf(one, own).axes
+        self.assertEqual(len(above.patches), 6)  # nothing moves
+        self.assertEqual({(bar.get_y(), bar.get_height()) for bar in above.patches}, {(0, 8)})
+        calls = own.table("calls")
+        self.assertEqual(len(below.patches), int((calls["iteration"] == 0).sum()))
+        ends = max(bar.get_x() + bar.get_width() for bar in above.patches)
+        self.assertAlmostEqual(ends, one.summary["first_iteration_s"], places=6)
+        with self.assertRaisesRegex(PlotError, "expected at least one iteration, got 0"):
+            plot.rlhf(one, iterations=0)
+
     def test_memory_map_of_a_plan(self):
         buffers, plan = self.folder / "buffers.csv", self.folder / "plan.csv"
         buffers.write_text("id,lower,upper,size\na,0,4,100\nb,2,6,50\nc,5,9,100\n", encoding="utf-8")

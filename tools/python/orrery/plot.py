@@ -113,6 +113,12 @@ def goodput(*results: object, labels: Labels = None) -> Figure:
 
 
 @_answered
+def rlhf(*results: object, labels: Labels = None, iterations: int = 1) -> Figure:
+    """Iterations of learning from feedback: which devices each call has over time; of several a panel a run."""
+    return _drawn_by("facade", "rlhf")(results, labels, iterations)
+
+
+@_answered
 def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
     """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)

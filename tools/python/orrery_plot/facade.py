@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import (frames, jobs, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
+from . import (calls, frames, jobs, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
                verdicts)
 from .digest import with_idle_times
 from .style import Picture, PlotError
@@ -247,6 +247,11 @@ def pipeline(result) -> Picture:
 def goodput(results: Sequence, labels) -> Picture:
     runs = sources.runs_of(results, labels, "goodput")
     return jobs.goodput({label: (run.table("events", "goodput"), run.figure("job.step_s")) for label, run in runs.items()})
+
+
+def rlhf(results: Sequence, labels, iterations) -> Picture:
+    runs = sources.runs_of(results, labels, "calls of iterations")
+    return calls.calls({label: run.table("calls", "calls of iterations") for label, run in runs.items()}, iterations)
 
 
 def memory_map(plan, capacity_bytes) -> Picture:

@@ -28,6 +28,7 @@ def write(run: Run, folder: Path) -> list[Path]:
          lambda run: facade.pipeline(run.folder)),
         ("goodput.png", (run.folder / "events.csv").is_file() and "job" in run.summary,
          lambda run: facade.goodput([run.folder], None)),
+        ("calls.png", (run.folder / "calls.csv").is_file(), lambda run: facade.rlhf([run.folder], None, 2)),
         ("topology.png", _has_links(run), lambda run: facade.topology(run.folder, None)),
     ]
     return [save(make(run), folder / name) for name, possible, make in makers if possible]
