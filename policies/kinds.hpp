@@ -25,6 +25,7 @@ class RandomStream;
   KIND(kvcache, register_kv_caches, KvCache, const KvGeometry&)            /* how the KV cache is handed out */    \
   KIND(memory_planner, register_memory_planners, MemoryPlanner)            /* where buffers lie in memory */       \
   KIND(migration, register_migrations, Migration)                          /* which running requests move */       \
+  KIND(mixture, register_mixtures, Mixture)                                /* shares of domains in training */    \
   KIND(offload, register_offloads, Offload)                                /* how states of the host are updated */ \
   KIND(partition, register_partitions, Partition)                          /* which layers a pipeline stage has */ \
   KIND(pass, register_graph_passes, GraphPass)                             /* what becomes of a graph */           \

@@ -22,6 +22,7 @@
 #include "experiments/systems/graph/system.hpp"
 #include "experiments/systems/hls/system.hpp"
 #include "experiments/systems/launch/system.hpp"
+#include "experiments/systems/mixture/system.hpp"
 #include "experiments/systems/moe_layers/system.hpp"
 #include "experiments/systems/network/system.hpp"
 #include "experiments/systems/pim/system.hpp"
@@ -56,6 +57,7 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           training_system(),
                           training_plans_system(),
                           experts_system(),
+                          mixture_system(),
                           moe_layers_system(),
                           rlhf_system(),
                           training_job_system(),

@@ -36,6 +36,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/graph", {"base"}},
     {"systems/hls", {"base"}},
     {"systems/launch", {"base"}},
+    {"systems/mixture", {"base"}},
     {"systems/moe_layers", {"base"}},
     {"systems/network", {"base"}},
     {"systems/pim", {"base"}},
