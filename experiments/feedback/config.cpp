@@ -138,6 +138,8 @@ FeedbackConfig read_feedback_config(const Node& root, const sim::RegistrySet& re
   if (!config.params.machine.clusters.empty())
     faults.add(place_of(section(root, "machine"), "clusters"),
                "expected none: calls on nodes with unlike adapters are not modelled");
+  if (!config.params.machine.slow.empty())
+    faults.add(place_of(section(root, "machine"), "slow_nodes"), "expected none: calls are priced on equal nodes");
   read_models(root, registries, config, faults);
   if (faults.empty()) read_calls(root, config, faults);
   if (!faults.empty()) return config;

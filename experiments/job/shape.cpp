@@ -45,18 +45,6 @@ JobShape stated_shape(const JobConfig& config) {
   return shape;
 }
 
-/// A stage whose passes take so many times as long.
-tr::StageCosts slowed(tr::StageCosts stage, double slower) {
-  for (tr::ChunkCosts& chunk : stage.chunks) {
-    for (tr::PassCost* pass : {&chunk.forward, &chunk.again, &chunk.backward_input, &chunk.backward_weight})
-      *pass = pass->times(slower);
-    for (double* time :
-         {&chunk.gathers_beside_s, &chunk.scatters_beside_s, &chunk.gathers_exposed_s, &chunk.scatters_exposed_s})
-      *time *= slower;
-  }
-  return stage;
-}
-
 /// The training step that was run, and what it would be otherwise.
 class PricedStep {
  public:
@@ -74,7 +62,7 @@ class PricedStep {
   double with(std::span<const double> slower, std::span<const std::int64_t> layers) {
     tr::StepCosts costs = result_.costs;
     for (std::size_t s = 0; s < costs.stages.size(); ++s)
-      costs.stages[s] = slowed(
+      costs.stages[s] = tr::slowed(
           layers[s] == result_.layers[s] ? costs.stages[s] : stage(static_cast<std::int64_t>(s), layers[s]), slower[s]);
     return tr::run_step(costs, *schedule_, tick_scale(config_.params.run.tick_s)).times.time_s;
   }

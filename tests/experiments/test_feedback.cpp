@@ -224,6 +224,8 @@ TEST_CASE("feedback: what cannot be is said") {
   CHECK_THAT(fault({"plans.choose=stated"}), Contains("/calls/0/layout: expected a layout: plans.choose is stated"));
   CHECK_THAT(fault(stated({2, {4, 1, 1}}, {0, {4, 1, 1}}, {0, {4, 1, 1}})),
              Contains("/calls/0/layout: expected devices 0 to 3, got 2 to 5"));
+  CHECK_THAT(fault({"machine.slow_nodes=[{\"node\": 0, \"speed\": 0.5}]"}),
+             Contains("/machine/slow_nodes: expected none: calls are priced on equal nodes"));
   CHECK_THAT(fault({"machine.devices.0.count=6"}), Contains("expected whole nodes of 4, got 6 devices"));
   CHECK_THAT(fault({"machine.devices.0.count=8192"}), Contains("expected at most 4096 devices, got 8192"));
   CHECK_THAT(fault({"models.0.config=catalog:lama-3.2-1b"}), Contains("lama-3.2-1b"));

@@ -97,6 +97,32 @@ void read_links(const Node& machine, const MachineParams& params, TrainingConfig
         read_named_part<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), config.inputs, faults);
 }
 
+/// Leaf switches and stragglers.
+void read_irregular(const Node& machine, const MachineParams& params, TrainingConfig& config, sim::Faults& faults) {
+  if (params.spine && config.machine.mixed) {
+    faults.add(place_of(machine, "spine"),
+               "expected none: leaf switches over nodes with unlike adapters are not modelled");
+    return;
+  }
+  if (params.spine && config.machine.nics) {
+    NodeNics nics = *config.machine.nics;
+    nics.nic.bandwidth *= params.spine->share / params.spine->oversubscription;
+    config.machine.spine = Spine{params.spine->leaf_nodes, nics};
+  }
+  const std::int64_t nodes = (config.machine.devices + config.machine.node_devices - 1) / config.machine.node_devices;
+  for (std::size_t i = 0; i < params.slow.size(); ++i) {
+    const SlowNodeParams& slow = params.slow[i];
+    const Node& node = machine.find("slow_nodes")->items()[i];
+    if (slow.node >= nodes)
+      faults.add(place_of(node, "node"), fmt::format("expected a node from 0 to {}, got {}", nodes - 1, slow.node));
+    for (std::size_t k = 0; k < i; ++k)
+      if (params.slow[k].node == slow.node)
+        faults.add(place_of(node, "node"),
+                   fmt::format("expected each node once, {} is slow_nodes.{}'s too", slow.node, k));
+    config.machine.slow.push_back({slow.node, slow.speed});
+  }
+}
+
 void read_model(const Node& node, const ModelParams& params, TrainingConfig& config, sim::Faults& faults) {
   if (!node.is_object()) return;
   if ((node.find("builder") == nullptr) == (node.find("import") == nullptr)) {
@@ -133,6 +159,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
   if (machine.is_object() && faults.empty()) {
     read_devices(machine, params.machine, config, faults);
     read_links(machine, params.machine, config, faults);
+    read_irregular(machine, params.machine, config, faults);
     const HostParams& host = params.machine.host;
     config.machine.host = {host.operator_s, host.view_s, host.backward_s, host.collective_s};
     const InSituParams& in_situ = params.machine.in_situ;

@@ -122,6 +122,35 @@ struct CommonNicParams {
   }
 };
 
+/// Nodes under one leaf switch, and what leaves it.
+struct SpineParams {
+  std::int64_t leaf_nodes = 16;
+  double oversubscription = 1, share = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using S = SpineParams;
+    return sim::FieldTable{sim::field("leaf_nodes", &S::leaf_nodes, Unit::count, sim::between(1, 1 << 20),
+                                      "Nodes under one leaf switch, in the order of ranks."),
+                           sim::field("oversubscription", &S::oversubscription, Unit::ratio, sim::between(1, 1e4),
+                                      "Bandwidth of a leaf's nodes over that of its links to the spine."),
+                           sim::field("share", &S::share, Unit::ratio, sim::between(1e-4, 1),
+                                      "Of the links to the spine, what other jobs leave.")};
+  }
+};
+
+struct SlowNodeParams {
+  std::int64_t node = 0;
+  double speed = 1;
+  static constexpr auto fields() {
+    using sim::Unit;
+    using S = SlowNodeParams;
+    return sim::FieldTable{
+        sim::required(sim::field("node", &S::node, Unit::count, sim::at_least(0), "In the order of ranks, from 0.")),
+        sim::required(sim::field("speed", &S::speed, Unit::ratio, sim::between(0.01, 1),
+                                 "Of its kernels and launches, over the others'."))};
+  }
+};
+
 struct MachineParams {
   std::vector<DeviceGroup> devices;
   NodeParams node;
@@ -129,6 +158,8 @@ struct MachineParams {
   CommonNicParams common;
   NetworkChoice network = NetworkChoice::group;
   NodeOrder order = NodeOrder::by_cluster;
+  std::optional<SpineParams> spine;
+  std::vector<SlowNodeParams> slow;
   HostParams host;
   std::string host_link;
   std::int64_t context_bytes = 0;
@@ -149,6 +180,10 @@ struct MachineParams {
                    "the job uses the common ones for all."),
         sim::field("node_order", &M::order,
                    "Of unlike nodes: whether ranks go cluster by cluster, or clusters give nodes in turns."),
+        sim::field("spine", &M::spine,
+                   "Of leaf switches: groups of ranks that one leaf does not hold share its links to the spine; null: "
+                   "the fabric has full bisection bandwidth."),
+        sim::field("slow_nodes", &M::slow, "Stragglers: nodes whose devices are slower than the others'."),
         sim::field("host", &M::host, "Of the thread that launches kernels; zero: it is never waited for."),
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
                    "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "

@@ -66,6 +66,9 @@ struct StageCosts {
   double backward_waits_s() const;
 };
 
+/// A stage whose passes take so many times as long.
+StageCosts slowed(StageCosts stage, double slower);
+
 /// Joules that a rank of the stage spends on a step beside what its device draws anyway: kernels, and what it sends but
 /// for the messages between stages.
 double stage_energy(const StageCosts& stage, std::int64_t micro_batches);

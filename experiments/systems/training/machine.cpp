@@ -27,6 +27,23 @@ const NodeNics* nics_of(const MixedNodes& mixed, std::int32_t kind, bool alike) 
   return alike && mixed.by_group ? &mixed.kinds[static_cast<std::size_t>(kind)] : &mixed.common;
 }
 
+/// Those of the spine where a group of ranks in [first, first + span) leaves its leaf; else none.
+const NodeNics* leaves_nics(const TrainingMachine& machine, std::int64_t first, std::int64_t span, std::int64_t ranks,
+                            std::int64_t stride) {
+  const std::int64_t leaf = machine.spine->leaf_nodes * machine.node_devices;
+  for (std::int64_t base = first; base < first + span; base += ranks * stride)
+    for (const std::int64_t begin : {base, base + stride - 1}) {
+      const std::int64_t last = begin + (ranks - 1) * stride;
+      if (last < first + span && begin / leaf != last / leaf) return &machine.spine->nics;
+    }
+  return nullptr;
+}
+
+/// Whether a leaf has too few nodes for a group.
+bool leaves(const TrainingMachine& machine, const hw::RankGroup& group) {
+  return machine.spine && group.ranks > machine.spine->leaf_nodes * group.in_node;
+}
+
 const NodeNics* pair_nics(const TrainingMachine& machine, std::int64_t a, std::int64_t b) {
   const std::int32_t kind = kind_of(machine, a);
   return nics_of(*machine.mixed, kind, kind == kind_of(machine, b));
@@ -36,6 +53,7 @@ const NodeNics* pair_nics(const TrainingMachine& machine, std::int64_t a, std::i
 
 const NodeNics* group_nics(const TrainingMachine& machine, std::int64_t first, std::int64_t span, std::int64_t ranks,
                            std::int64_t stride) {
+  if (machine.spine) return leaves_nics(machine, first, span, ranks, stride);
   if (!machine.mixed) return nullptr;
   const NodeNics* nics = nullptr;
   for (std::int64_t base = first; base < first + span; base += ranks * stride)
@@ -60,13 +78,15 @@ hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std
 
 hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group, double bytes,
                          const NodeNics* nics) {
+  if (nics == nullptr && leaves(machine, group)) nics = &machine.spine->nics;
   return in_situ(machine, hw::node_collective(machine.fabric(nics), call, group, bytes));
 }
 
 hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
                               std::int64_t choices, bool once) {
   if (!once) return collective(machine, hw::LibraryCall::all_to_all, group, bytes);
-  return in_situ(machine, hw::routed_exchange(machine.fabric(), group, bytes, choices));
+  const hw::NodeFabric fabric = machine.fabric(leaves(machine, group) ? &machine.spine->nics : nullptr);
+  return in_situ(machine, hw::routed_exchange(fabric, group, bytes, choices));
 }
 
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes) {
@@ -75,6 +95,8 @@ hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, doubl
     for (std::int64_t rank = 0; rank + stride < machine.devices; ++rank)
       nics = slower(nics, pair_nics(machine, rank, rank + stride));
   }
+  // Some pair of neighbours is on two leaves as soon as there are two.
+  if (machine.spine && machine.devices > machine.spine->leaf_nodes * machine.node_devices) nics = &machine.spine->nics;
   return in_situ(machine, hw::node_message(machine.fabric(nics), stride, bytes));
 }
 

@@ -57,11 +57,25 @@ struct MixedNodes {
   bool by_group = true;               ///< else the job chooses once, and uses what all have
 };
 
+/// Leaf switches: what leaves one has adapters of a part of the bandwidth.
+struct Spine {
+  std::int64_t leaf_nodes = 1;
+  NodeNics nics;  ///< of a node, as the links to the spine leave them
+};
+
+/// A node whose devices are slower.
+struct SlowNode {
+  std::int64_t node = 0;
+  double speed = 1;
+};
+
 struct TrainingMachine {
   hw::Device device;
-  std::int64_t devices = 1, node_devices = 1;        ///< in all, and in a node
-  std::optional<NodeNics> nics;                      ///< none: one node
-  std::optional<MixedNodes> mixed;                   ///< none: all nodes have `nics`
+  std::int64_t devices = 1, node_devices = 1;  ///< in all, and in a node
+  std::optional<NodeNics> nics;                ///< none: one node
+  std::optional<MixedNodes> mixed;             ///< none: all nodes have `nics`
+  std::optional<Spine> spine;                  ///< none: full bisection bandwidth
+  std::vector<SlowNode> slow;
   std::optional<hw::LinkPart> host_link;             ///< of a device to its host; none: nothing is kept there
   std::optional<HostUpdate> host_update;             ///< none: the host updates nothing
   std::shared_ptr<const policies::Offload> offload;  ///< of states that the host holds; none: they are streamed

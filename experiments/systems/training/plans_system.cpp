@@ -281,6 +281,9 @@ System training_plans_system() {
         if (!config.params.machine.clusters.empty())
           faults.add(place_of(section(root, "machine"), "clusters"),
                      "expected none: plans are compared on equal nodes");
+        if (!config.params.machine.slow.empty())
+          faults.add(place_of(section(root, "machine"), "slow_nodes"),
+                     "expected none: plans are compared on equal nodes");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);
           } catch (const std::invalid_argument& error) {

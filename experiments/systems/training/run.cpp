@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 namespace orrery::experiments::training {
@@ -170,6 +172,42 @@ std::optional<std::string> offload_obstacle(const TrainingConfig& config) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Stages whose passes a copy's slow nodes lengthen, by how much; every copy that has such nodes, equal ones once.
+std::set<std::vector<double>> slow_copies(const TrainingMachine& machine, const Plan& plan) {
+  std::map<std::int64_t, std::vector<double>> by_copy;
+  for (const SlowNode& slow : machine.slow)
+    for (std::int64_t rank = slow.node * machine.node_devices; rank < (slow.node + 1) * machine.node_devices; ++rank) {
+      if (rank >= plan.stage_ranks() * plan.pipeline) break;
+      const std::int64_t stage = rank / plan.stage_ranks();
+      const std::int64_t copy = rank % plan.stage_ranks() / (plan.tensor * plan.context);
+      std::vector<double>& slower =
+          by_copy.try_emplace(copy, static_cast<std::size_t>(plan.pipeline), 1.0).first->second;
+      double& own = slower[static_cast<std::size_t>(stage)];
+      own = std::max(own, 1 / slow.speed);
+    }
+  std::set<std::vector<double>> all;
+  for (auto& [copy, slower] : by_copy) all.insert(std::move(slower));
+  return all;
+}
+
+/// The step of the slowest copy: gradients are summed when all are there.
+void wait_for_slow_copies(const TrainingConfig& config, const policies::PipelineSchedule& schedule,
+                          TrainingResult& result) {
+  const StepCosts alike = result.costs;
+  for (const std::vector<double>& slower : slow_copies(config.machine, result.plan)) {
+    StepCosts costs = alike;
+    for (std::size_t s = 0; s < costs.stages.size(); ++s) costs.stages[s] = slowed(alike.stages[s], slower[s]);
+    StepRun run = run_step(costs, schedule, tick_scale(config.params.run.tick_s));
+    if (run.times.time_s <= result.run.times.time_s) continue;
+    result.run = std::move(run);
+    result.costs = std::move(costs);
+  }
+}
+
+}  // namespace
+
 TrainingResult train(const TrainingConfig& config) {
   TrainingResult result;
   std::optional<std::string> why;
@@ -192,6 +230,8 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (!why) why = mixed_obstacle(config.machine, result.plan);
+  if (!why && !config.machine.slow.empty() && !result.plan.stage_tensor.empty())
+    why = "stages of unlike tensor parallelism with slow nodes are not modelled";
   if (why) {
     refuse(result, *why);
     return result;
@@ -219,6 +259,7 @@ TrainingResult train(const TrainingConfig& config) {
   }
   result.costs = step_costs(table, config.machine, result.plan, result.layers);
   result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
+  if (!config.machine.slow.empty()) wait_for_slow_copies(config, *schedule, result);
   result.closed = closed_form(result.costs);
   result.timed = true;
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {

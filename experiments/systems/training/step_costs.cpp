@@ -162,6 +162,17 @@ bool has_copies(const ModelCosts& model, const Plan& plan) {
   return plan.copies() > 1 || (plan.expert_copies() > 1 && model.part(PartName::layer).experts.parameters > 0);
 }
 
+StageCosts slowed(StageCosts stage, double slower) {
+  for (ChunkCosts& chunk : stage.chunks) {
+    for (PassCost* pass : {&chunk.forward, &chunk.again, &chunk.backward_input, &chunk.backward_weight})
+      *pass = pass->times(slower);
+    for (double* time :
+         {&chunk.gathers_beside_s, &chunk.scatters_beside_s, &chunk.gathers_exposed_s, &chunk.scatters_exposed_s})
+      *time *= slower;
+  }
+  return stage;
+}
+
 double ChunkCosts::forward_s() const {
   return std::max(forward.length_s(), gathers_beside_s) + gathers_exposed_s;
 }
