@@ -216,4 +216,52 @@ Problem rungs() {
   return problem;
 }
 
+// Three branches: easy ends at its floor of 0.25 almost at once, middle at 0.15, hard at 0 in a bowl of four reals that
+// is worse than the others' floors until each is within some 0.2 of its place. A driver that follows what it saw first
+// stays in a floor. Minimum 0: hard, (0.3, 0.7, 0.45, 0.6).
+Problem trap() {
+  Problem problem{.name = "trap", .doc = "The branch that looks best first has the highest floor.", .optimum = 0};
+  add_parameter(problem.space, categorical("branch", {"easy", "middle", "hard"}));
+  add_parameter(problem.space, real("e", 0, 1), "branch == \"easy\"");
+  for (const char* name : {"m1", "m2"}) add_parameter(problem.space, real(name, 0, 1), "branch == \"middle\"");
+  for (const char* name : {"h1", "h2", "h3", "h4"})
+    add_parameter(problem.space, real(name, 0, 1), "branch == \"hard\"");
+  problem.evaluate = [](const Proposal& p) {
+    if (p.point[0] == 0) return Evaluation{.objectives = {0.25 + 0.1 * square(p.point[1] - 0.5)}};
+    if (p.point[0] == 1) return Evaluation{.objectives = {0.15 + square(p.point[2] - 0.4) + square(p.point[3] - 0.6)}};
+    constexpr std::array kPlace{0.3, 0.7, 0.45, 0.6};
+    double sum = 0;
+    for (std::size_t i = 0; i < kPlace.size(); ++i) sum += 2 * square(p.point[4 + i] - kPlace[i]);
+    return Evaluation{.objectives = {sum}};
+  };
+  return problem;
+}
+
+// Four models, each with a learning rate on a logarithmic scale, a width and a rate of its own; the more there is to
+// gain, the narrower the valley: f = floor + depth (log10(rate / best))^2 + (log2(width / best))^2 / 20 + (drop -
+// best)^2 with floors 0.3, 0.2, 0.1, 0 and depths 0.05, 0.15, 0.5, 2. Minimum 0: the fourth, 2e-4, 96, 0.35.
+Problem models() {
+  Problem problem{.name = "models", .doc = "Of four models the best is the hardest to tune.", .optimum = 0};
+  const std::vector<std::string> names{"a", "b", "c", "d"};
+  add_parameter(problem.space, categorical("model", names));
+  for (const std::string& name : names) {
+    const std::string when = "model == \"" + name + "\"";
+    Parameter rate = real("rate_" + name, 1e-5, 1e-1);
+    rate.log = true;
+    add_parameter(problem.space, rate, when);
+    add_parameter(problem.space, integer("width_" + name, 8, 512, true), when);
+    add_parameter(problem.space, real("drop_" + name, 0, 1), when);
+  }
+  problem.evaluate = [](const Proposal& p) {
+    constexpr std::array kRate{1e-2, 3e-3, 1e-3, 2e-4}, kWidth{32.0, 48.0, 64.0, 96.0}, kDrop{0.5, 0.6, 0.2, 0.35};
+    constexpr std::array kDepth{0.05, 0.15, 0.5, 2.0}, kFloor{0.3, 0.2, 0.1, 0.0};
+    const auto m = static_cast<std::size_t>(p.point[0]);
+    const double rate = p.point[1 + 3 * m], width = p.point[2 + 3 * m], drop = p.point[3 + 3 * m];
+    const double value = kFloor[m] + kDepth[m] * square(sim::det_log(rate / kRate[m]) / sim::det_log(10)) +
+                         square(sim::det_log2(width / kWidth[m])) / 20 + square(drop - kDrop[m]);
+    return Evaluation{.objectives = {value}};
+  };
+  return problem;
+}
+
 }  // namespace orrery::experiments::search::problem_parts

@@ -27,5 +27,7 @@ Problem mixed();
 Problem conditional();
 Problem bottleneck();
 Problem rungs();
+Problem trap();
+Problem models();
 
 }  // namespace orrery::experiments::search::problem_parts

@@ -45,6 +45,24 @@ double rosenbrock(Vector x) {
   for (std::size_t i = 0; i + 1 < x.size(); ++i) sum += 100 * square(x[i + 1] - square(x[i])) + square(1 - x[i]);
   return sum;
 }
+/// Four hills in six dimensions, of Dixon and Szego (1978), less their least value.
+double hartmann(Vector x) {
+  constexpr double kHeight[4] = {1, 1.2, 3, 3.2};
+  constexpr double kSteep[4][6] = {
+      {10, 3, 17, 3.5, 1.7, 8}, {0.05, 10, 17, 0.1, 8, 14}, {3, 3.5, 1.7, 10, 17, 8}, {17, 8, 0.05, 10, 0.1, 14}};
+  constexpr double kPlace[4][6] = {{0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886},
+                                   {0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991},
+                                   {0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650},
+                                   {0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381}};
+  constexpr double kLeast = -3.3223680114155;
+  double sum = 0;
+  for (int h = 0; h < 4; ++h) {
+    double far = 0;
+    for (std::size_t i = 0; i < 6; ++i) far += kSteep[h][i] * square(x[i] - kPlace[h][i]);
+    sum -= kHeight[h] * sim::det_exp(-far);
+  }
+  return sum - kLeast;
+}
 double rastrigin(Vector x) {
   double sum = 10 * static_cast<double>(x.size());
   for (const double xi : x) sum += square(xi) - 10 * sim::det_cos(2 * kPi * xi);
@@ -160,14 +178,16 @@ Problem dtlz2(std::size_t n) {
 }  // namespace
 
 std::vector<std::string> problem_names() {
-  return {"bnh",    "bottleneck", "conditional", "dtlz1", "dtlz2", "mixed", "rastrigin", "rosenbrock", "rungs",
-          "sphere", "srn",        "tnk",         "zdt1",  "zdt2",  "zdt3",  "zdt4",      "zdt6"};
+  return {"bnh",    "bottleneck", "conditional", "dtlz1", "dtlz2",  "hartmann", "mixed",
+          "models", "rastrigin",  "rosenbrock",  "rungs", "sphere", "srn",      "tnk",
+          "zdt1",   "zdt2",       "zdt3",        "zdt4",  "zdt6"};
 }
 
 Problem make_problem(const std::string& name, std::size_t dimensions) {
   const auto size = [&](std::size_t usual) { return dimensions == 0 ? usual : dimensions; };
   if (name == "sphere") return single(name, "Sum of squares around 1, 0.5, 0, 1 …", size(5), -5, 5, sphere);
   if (name == "rosenbrock") return single(name, "A bent valley.", size(5), -5, 10, rosenbrock);
+  if (name == "hartmann") return single(name, "Four hills in six dimensions.", 6, 0, 1, hartmann);
   if (name == "rastrigin")
     return single(name, "A bowl full of local minima, off the middle.", size(5), -4.1, 6.4, rastrigin);
   if (name == "zdt1")
@@ -182,7 +202,7 @@ Problem make_problem(const std::string& name, std::size_t dimensions) {
                zdt6_rest, concave, 0.2807753191);
   if (name == "dtlz1") return dtlz1(size(6));
   if (name == "dtlz2") return dtlz2(size(11));
-  for (Problem (*make)() : {bnh, srn, tnk, mixed, conditional, bottleneck, rungs})
+  for (Problem (*make)() : {bnh, srn, tnk, mixed, conditional, bottleneck, rungs, trap, models})
     if (Problem problem = make(); problem.name == name) return problem;
   throw std::invalid_argument("no problem is called '" + name + "'");
 }

@@ -83,7 +83,7 @@ struct SearchParams {
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
                    "Independent searches, with seeds from `seed` on."),
-        sim::choice("driver", &S::driver, "random", "Who proposes points.")};
+        sim::choice("driver", &S::driver, "auto", "Who proposes points.")};
   }
 };
 

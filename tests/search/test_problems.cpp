@@ -60,6 +60,13 @@ TEST_CASE("optima of problems with one objective", "[search][problems]") {
   CHECK(value("mixed", {0, 3, 24, 0.3, 0.2}) == 2);
   CHECK(value("conditional", {1, 20, 2, 1, 0.6}) == 0);
   CHECK(value("conditional", {0, 8, 0, 0, 0}) == 3);
+  CHECK(value("trap", {2, 0, 0, 0, 0.3, 0.7, 0.45, 0.6}) == 0);
+  CHECK(value("trap", {0, 0.5, 0, 0, 0, 0, 0, 0}) == 0.25);
+  CHECK(value("trap", {1, 0, 0.4, 0.6, 0, 0, 0, 0}) == 0.15);
+  CHECK(value("models", {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2e-4, 96, 0.35}) == Approx(0).margin(1e-12));
+  CHECK(value("models", {0, 1e-2, 32, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0}) == Approx(0.3));
+  // Dixon and Szego give -3.32237 at this place, 0.0000 here.
+  CHECK(value("hartmann", {0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573}) == Approx(0).margin(1e-6));
   CHECK(value("rungs", {0.4, 0.4, 0.4, 0.4}) == Approx(0).margin(1e-12));
 }
 

@@ -9,30 +9,45 @@
 // good points.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "experiments/search/acquisition.hpp"
 #include "experiments/search/candidates.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/gp_learner.hpp"
+#include "experiments/search/local_quadratic.hpp"
+#include "experiments/search/moves.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
 namespace {
 
 struct BayesianParams {
-  std::int64_t initial = 4;
+  std::int64_t initial = 0;
   std::int64_t candidates = 500;
   double refit = 0.05;
+  double explore = 0.2;
+  bool local = true;
 
   static constexpr auto fields() {
     using P = BayesianParams;
     return sim::FieldTable{
-        sim::field("initial", &P::initial, sim::Unit::count, sim::at_least(1),
-                   "Points at random before the first model."),
+        sim::field(
+            "initial", &P::initial, sim::Unit::count, sim::at_least(0),
+            "Points at random before the first model; 0: four, and where conditions part the space two more than "
+            "parameters in each part."),
         sim::field("candidates", &P::candidates, sim::Unit::count, sim::at_least(10),
                    "Points weighed up for a proposal where the space is too large to weigh all."),
         sim::field("refit", &P::refit, sim::Unit::ratio, sim::at_least(0),
                    "Lengths and noise are fitted again when there are more points by this share."),
+        sim::field(
+            "explore", &P::explore, sim::Unit::ratio, sim::between(0, 1),
+            "Of the proposals, those that go to the part of a parted space that has had the fewest, to better the "
+            "best there."),
+        sim::field("local", &P::local,
+                   "Whether every other proposal, three of four while that is what gets on, descends by a local "
+                   "quadratic model, where one objective without limits "
+                   "has parameters that move by fine steps."),
     };
   }
 };
@@ -41,6 +56,7 @@ using Coordinates = std::vector<double>;
 
 // Values of a figure may change over any distance; whether a point runs says so little (one bit) that its likelihood
 // favours steps and certainty, so the lengths of labels stay near the middle.
+constexpr std::size_t kMostParts = 32;
 constexpr double kFigureSpread = 1.2, kLabelSpread = 0.3;
 
 class BayesianDriver final : public Driver {
@@ -51,7 +67,13 @@ class BayesianDriver final : public Driver {
         random_(setup.random),
         inputs_(space_),
         candidates_(space_),
-        runs_(inputs_, kLabelSpread, params.refit) {
+        runs_(inputs_, kLabelSpread, params.refit),
+        descent_(space_) {
+    parts_ = space_parts();
+    if (params_.initial == 0) params_.initial = initial_points(setup.budget);
+    coarse_ = parts_.empty() && std::any_of(space_.parameters().begin(), space_.parameters().end(),
+                                            [](const Parameter& p) { return !is_fine(p); });
+    local_ = params_.local && setup.objectives == 1 && setup.limits == 0;
     const std::size_t models = setup.objectives <= 2 ? setup.objectives : 1;
     objectives_ = std::vector(models, GpLearner(inputs_, kFigureSpread, params.refit));
     limits_ = std::vector(setup.limits, GpLearner(inputs_, kLabelSpread, params.refit));
@@ -64,11 +86,16 @@ class BayesianDriver final : public Driver {
       const bool random = std::ssize(told_) + std::ssize(batch) < params_.initial || told_.empty();
       std::optional<Point> point;
       if (random) {
-        point = candidates_.any(random_);
+        point = first_point(told_.size() + batch.size());
       } else {
-        if (!models) learn();
-        models = true;
-        point = suggest();
+        const auto part = due_part();
+        if (batch.empty() && !part) point = descend();
+        if (!point && parts_.empty() && descent_.finished() > 0 && turn_ % 4 == 0) point = candidates_.any(random_);
+        if (!point) {
+          if (!models) learn();
+          models = true;
+          point = suggest(part);
+        }
       }
       if (!point) break;
       candidates_.mark(*point);
@@ -81,13 +108,19 @@ class BayesianDriver final : public Driver {
 
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
+      if (descending_ && space_.key(trial.proposal.point) == *descending_) {
+        descent_.tell(trial.result.ok() ? std::optional(trial.result.objectives[0]) : std::nullopt);
+        descending_.reset();
+      }
       if (trial.proposal.fidelity != 1 || !known_.insert(space_.key(trial.proposal.point)).second) continue;
       candidates_.mark(trial.proposal.point);
       told_.push_back({trial.proposal.point, trial.result});
       all_.push_back(inputs_.coordinates_of(trial.proposal.point));
+      ++tried_[part_of(trial.proposal.point)];
       if (trial.result.ok()) {
         ok_.push_back(told_.size() - 1);
         good_.push_back(all_.back());
+        if (local_) values_.push_back({trial.proposal.point, trial.result.objectives[0]});
       }
     }
   }
@@ -98,6 +131,65 @@ class BayesianDriver final : public Driver {
     Point point;
     Evaluation result;
   };
+
+  /// Which parameters count at a point: conditions part a space into parts that have nothing in common but their
+  /// switches.
+  std::string part_of(const Point& point) const {
+    std::string key;
+    for (const double value : point) key += std::isnan(value) ? '-' : '+';
+    return key;
+  }
+
+  /// Parts that random points show, and a point of each; a single one for a space without conditions.
+  std::vector<std::string> space_parts() {
+    std::vector<std::string> parts;
+    const auto& all = space_.parameters();
+    if (std::none_of(all.begin(), all.end(), [](const Parameter& p) { return p.counts.has_value(); })) return parts;
+    sim::RandomStream draws = random_.child("parts");
+    for (int i = 0; i < 256; ++i) {
+      const auto point = space_.sample(draws, 100);
+      if (!point) continue;
+      const std::string part = part_of(*point);
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    }
+    if (parts.size() < 2 || parts.size() > kMostParts) parts.clear();
+    return parts;
+  }
+
+  std::int64_t initial_points(std::int64_t budget) const {
+    if (parts_.empty()) return 4;
+    std::int64_t sum = 0;
+    for (const std::string& part : parts_) sum += 2 + std::count(part.begin(), part.end(), '+');
+    return budget > 0 ? std::min(sum, std::max<std::int64_t>(4, budget / 4)) : sum;
+  }
+
+  /// Of a parted space each part in turn, else anywhere.
+  std::optional<Point> first_point(std::size_t index) {
+    if (parts_.empty()) return candidates_.any(random_);
+    return in_part(parts_[index % parts_.size()]);
+  }
+
+  std::optional<Point> in_part(const std::string& part) {
+    std::optional<Point> point;
+    for (int tries = 0; tries < 200; ++tries) {
+      point = candidates_.any(random_);
+      if (!point || part_of(*point) == part) return point;
+    }
+    return point;
+  }
+
+  /// The next step of the descent, if it is its turn.
+  std::optional<Point> descend() {
+    if (!local_ || descending_ || runs_fail_now()) return std::nullopt;
+    const bool fast = descent_.improved() || descent_.at_best(values_);
+    const std::uint64_t turn = turn_++ % 4;
+    const bool own = coarse_ ? turn == 0 : fast ? turn != 3 : turn % 2 == 0;
+    if (!own) return std::nullopt;
+    std::optional<Point> point = descent_.propose(values_);
+    if (point) descending_ = space_.key(*point);
+    return point;
+  }
+  bool runs_fail_now() const { return ok_.size() < told_.size(); }
 
   void learn() {
     std::vector<double> ran;
@@ -236,9 +328,55 @@ class BayesianDriver final : public Driver {
     return points;
   }
 
-  std::optional<Point> suggest() {
+  /// The part that is to be looked at whatever the model promises elsewhere: at its turn, the one with fewest points.
+  std::optional<std::string> due_part() {
+    explored_ += params_.explore;
+    if (parts_.empty() || explored_ < 1) return std::nullopt;
+    explored_ -= 1;
+    return *std::min_element(parts_.begin(), parts_.end(),
+                             [&](const std::string& a, const std::string& b) { return count_of(a) < count_of(b); });
+  }
+  std::int64_t count_of(const std::string& part) const {
+    const auto found = tried_.find(part);
+    return found == tried_.end() ? 0 : found->second;
+  }
+
+  /// The best mean of a part's own points is what is to be improved on there.
+  void target_part(const std::string& part) {
+    if (objectives_.size() != 1 || feasible_.empty()) return;
+    const std::vector<double> means = objectives_[0].smoothed();
+    double level = std::numeric_limits<double>::infinity();
+    for (const std::size_t i : feasible_)
+      if (part_of(told_[i].point) == part) level = std::min(level, means[i]);
+    if (std::isfinite(level)) level_ = level;
+  }
+
+  /// The best points of a part.
+  std::vector<Point> best_in(const std::string& part) const {
+    std::vector<std::size_t> own;
+    for (std::size_t i = 0; i < told_.size(); ++i)
+      if (part_of(told_[i].point) == part) own.push_back(i);
+    std::stable_sort(own.begin(), own.end(),
+                     [&](std::size_t a, std::size_t b) { return better(told_[a].result, told_[b].result, 0); });
+    std::vector<Point> points;
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, own.size()); ++i) points.push_back(told_[own[i]].point);
+    return points;
+  }
+
+  std::optional<Point> suggest(const std::optional<std::string>& part) {
+    const double level = level_;
+    if (part) target_part(*part);
+    std::optional<Point> point = suggest_in(part);
+    level_ = level;
+    return point;
+  }
+
+  std::optional<Point> suggest_in(const std::optional<std::string>& part) {
+    const auto elsewhere = [&](const Point& point) { return part && part_of(point) != *part; };
     const auto most = static_cast<std::size_t>(params_.candidates) / std::max<std::size_t>(1, objectives_.size());
-    std::vector<Point> points = candidates_.draw(most, good_points(), random_);
+    std::vector<Point> points = candidates_.draw(most, part ? best_in(*part) : good_points(), random_);
+    std::erase_if(points, elsewhere);
+    if (points.empty() && part) return in_part(*part);
     if (points.empty()) return std::nullopt;
     const auto best_of = [&](std::vector<Point>& some) {
       const std::vector<double> all = scores(some);
@@ -249,6 +387,7 @@ class BayesianDriver final : public Driver {
     if (candidates_.whole()) return best.second;
     for (const double width : {0.1, 0.03, 0.01}) {
       std::vector<Point> closer = candidates_.near(best.second, most / 10, width, random_);
+      std::erase_if(closer, elsewhere);
       if (closer.empty()) continue;
       if (auto next = best_of(closer); next.first > best.first) best = std::move(next);
     }
@@ -283,6 +422,14 @@ class BayesianDriver final : public Driver {
   std::vector<Coordinates> all_, good_;  ///< of told_; of ok_
   std::vector<std::size_t> feasible_;    ///< of told_
   GpLearner runs_;
+  LocalQuadratic descent_;
+  bool local_ = false, coarse_ = false;  ///< coarse: some parameters do not move by fine steps, in a space of one part
+  std::vector<KnownValue> values_;       ///< of ok_
+  std::optional<std::string> descending_;  ///< key of the descent's point that is out
+  std::uint64_t turn_ = 0;
+  std::vector<std::string> parts_;             ///< of a parted space
+  std::map<std::string, std::int64_t> tried_;  ///< points by part
+  double explored_ = 0;
   std::vector<GpLearner> limits_, objectives_;
   std::vector<bool> limits_break_;
   bool runs_fail_ = false;

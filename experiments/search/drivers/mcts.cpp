@@ -252,7 +252,7 @@ class MctsDriver final : public Driver {
 
 void add_mcts_driver(DriverRegistry& registry) {
   registry.add<MctsParams>(
-      "mcts", "Monte Carlo tree search over the parameters in order.",
+      "mcts", "Experimental: Monte Carlo tree search over the parameters in order.",
       [](const MctsParams& params, const DriverSetup& setup) { return std::make_unique<MctsDriver>(params, setup); });
 }
 

@@ -15,24 +15,27 @@ namespace orrery::experiments::search {
 namespace {
 
 struct Nsga2Params {
-  std::int64_t population = 100;
+  std::int64_t population = 0;
   double crossover = 0.9;
-  double crossover_index = 15;
+  double crossover_index = 0;
   double mutation = 0;
-  double mutation_index = 20;
+  double mutation_index = 0;
 
   static constexpr auto fields() {
     using P = Nsga2Params;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("population", &P::population, Unit::count, sim::between(4, 100'000), "Points of a generation."),
+        sim::field("population", &P::population, Unit::count, sim::between(0, 100'000),
+                   "Points of a generation; 0: a 25th of the budget, between 12 and 100."),
         sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1), "Share of pairs that are crossed."),
-        sim::field("crossover_index", &P::crossover_index, Unit::none, sim::between(0.1, 1000),
-                   "Distribution index of simulated binary crossing: larger keeps children closer to their parents."),
+        sim::field(
+            "crossover_index", &P::crossover_index, Unit::none, sim::between(0, 1000),
+            "Distribution index of simulated binary crossing: larger keeps children closer to their parents; 0: 15, "
+            "with a budget below 2,000 five."),
         sim::field("mutation", &P::mutation, Unit::ratio, sim::between(0, 1),
                    "Chance of each parameter to change; 0: one over their number."),
-        sim::field("mutation_index", &P::mutation_index, Unit::none, sim::between(0.1, 1000),
-                   "Distribution index of polynomial mutation.")};
+        sim::field("mutation_index", &P::mutation_index, Unit::none, sim::between(0, 1000),
+                   "Distribution index of polynomial mutation; 0: 20, with a budget below 2,000 five.")};
   }
 };
 
@@ -89,6 +92,12 @@ class Nsga2Driver final : public Driver {
  public:
   Nsga2Driver(const Nsga2Params& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {
+    // Few evaluations want many small generations and large steps (zdt, dtlz: docs/drivers.md).
+    const bool few = setup.budget > 0 && setup.budget < 2000;
+    if (params_.population == 0) params_.population = std::clamp<std::int64_t>(setup.budget / 25, few ? 12 : 100, 100);
+    params_.population = std::max<std::int64_t>(4, params_.population);
+    if (params_.crossover_index == 0) params_.crossover_index = few ? 5 : 15;
+    if (params_.mutation_index == 0) params_.mutation_index = few ? 5 : 20;
     if (params_.mutation == 0) params_.mutation = 1 / static_cast<double>(std::max<std::size_t>(1, space_.size()));
   }
 

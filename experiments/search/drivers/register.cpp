@@ -7,6 +7,7 @@ namespace orrery::experiments::search {
 void register_drivers(DriverRegistry& registry) {
   void add_annealing_driver(DriverRegistry&); add_annealing_driver(registry);
   void add_ant_colony_driver(DriverRegistry&); add_ant_colony_driver(registry);
+  void add_auto_driver(DriverRegistry&); add_auto_driver(registry);
   void add_bayesian_driver(DriverRegistry&); add_bayesian_driver(registry);
   void add_beam_driver(DriverRegistry&); add_beam_driver(registry);
   void add_bottleneck_driver(DriverRegistry&); add_bottleneck_driver(registry);
@@ -24,6 +25,7 @@ void register_drivers(DriverRegistry& registry) {
   void add_sobol_driver(DriverRegistry&); add_sobol_driver(registry);
   void add_successive_halving_driver(DriverRegistry&); add_successive_halving_driver(registry);
   void add_tpe_driver(DriverRegistry&); add_tpe_driver(registry);
+  void add_trust_region_driver(DriverRegistry&); add_trust_region_driver(registry);
 }
 // clang-format on
 
