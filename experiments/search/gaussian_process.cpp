@@ -139,6 +139,19 @@ std::vector<Gaussian> GaussianProcess::predict(const std::vector<std::vector<dou
   return all;
 }
 
+std::vector<double> GaussianProcess::means(const std::vector<std::vector<double>>& points) const {
+  std::vector<double> weights = whitened_, correlation(count_), all;
+  backward(factor_.data(), count_, weights.data());
+  all.reserve(points.size());
+  for (const std::vector<double>& point : points) {
+    row(point.data(), correlation.data());
+    double sum = 0;
+    for (std::size_t j = 0; j < count_; ++j) sum += weights[j] * correlation[j];
+    all.push_back(sum);
+  }
+  return all;
+}
+
 std::vector<double> GaussianProcess::smoothed() const {
   // K (K + noise)^-1 y = y - noise (K + noise)^-1 y
   std::vector<double> weights = whitened_;

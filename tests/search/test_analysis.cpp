@@ -134,6 +134,70 @@ TEST_CASE("importance of what matters in pairs alone", "[analysis]") {
   CHECK(importance(space, std::span(trials).first(5)).parameters.empty());
 }
 
+TEST_CASE("shares of functions that are known, within five points", "[analysis]") {
+  const auto share = [](const Importance& found, const char* first, const char* second = nullptr) {
+    if (second == nullptr)
+      for (const ParameterImportance& one : found.parameters)
+        if (one.parameter == first) return one.alone;
+    for (const Interaction& one : found.interactions)
+      if (second != nullptr && one.first == first && one.second == second) return one.share;
+    return -1.0;
+  };
+  {
+    // 2 x1 + x2 + x3 / 2 with variances 4, 1 and 1/4 over 12; kind adds 0 or sqrt(2/3) (variance 1/6); 6 (x4 - 1/2)(x5
+    // - 1/2) has variance 36/144 = 1/4 and nothing alone. Of 0.8542 in all: .390, .098, .024, .195, .293.
+    Space space;
+    for (const char* name : {"x1", "x2", "x3", "x4", "x5"}) add(space, real(name, 0, 1));
+    add(space, categorical("kind", {"a", "b"}));
+    const auto trials = trials_of(space, 512, [](const Point& x) {
+      return 2 * x[0] + x[1] + x[2] / 2 + x[5] * std::sqrt(2.0 / 3) + 6 * (x[3] - 0.5) * (x[4] - 0.5);
+    });
+    const Importance found = importance(space, trials);
+    CHECK(found.process);
+    CHECK(found.explained > 0.95);
+    CHECK(share(found, "x1") == Approx(0.390).margin(0.05));
+    CHECK(share(found, "x2") == Approx(0.098).margin(0.05));
+    CHECK(share(found, "x3") == Approx(0.024).margin(0.05));
+    CHECK(share(found, "kind") == Approx(0.195).margin(0.05));
+    CHECK(share(found, "x4") == Approx(0).margin(0.05));
+    CHECK(share(found, "x4", "x5") == Approx(0.293).margin(0.05));
+    CHECK(found.interactions[0].first == "x4");
+    CHECK(found.rest < 0.05);
+  }
+  {
+    // Ishigami, a = 7, b = 0.1: S1 0.3139, S2 0.4424, S3 0, S13 0.2437.
+    Space space;
+    for (const char* name : {"x1", "x2", "x3"}) add(space, real(name, -3.14159265358979, 3.14159265358979));
+    const auto trials = trials_of(space, 512, [](const Point& x) {
+      return std::sin(x[0]) + 7 * std::pow(std::sin(x[1]), 2) + 0.1 * std::pow(x[2], 4) * std::sin(x[0]);
+    });
+    const Importance found = importance(space, trials);
+    CHECK(share(found, "x1") == Approx(0.3139).margin(0.05));
+    CHECK(share(found, "x2") == Approx(0.4424).margin(0.05));
+    CHECK(share(found, "x3") == Approx(0).margin(0.05));
+    CHECK(share(found, "x1", "x3") == Approx(0.2437).margin(0.05));
+    CHECK(share(found, "x1", "x2") == Approx(0).margin(0.05));
+  }
+  {
+    // Sobol's g with a = 0, 1, 4.5, 9: V_i = 1/3 / (1 + a_i)^2, V = prod (1 + V_i) - 1.
+    Space space;
+    for (const char* name : {"x1", "x2", "x3", "x4"}) add(space, real(name, 0, 1));
+    constexpr double kA[4] = {0, 1, 4.5, 9};
+    const auto trials = trials_of(space, 512, [&](const Point& x) {
+      double product = 1;
+      for (std::size_t i = 0; i < 4; ++i) product *= (std::abs(4 * x[i] - 2) + kA[i]) / (1 + kA[i]);
+      return product;
+    });
+    double whole = 1, own[4];
+    for (std::size_t i = 0; i < 4; ++i) own[i] = 1.0 / 3 / ((1 + kA[i]) * (1 + kA[i])), whole *= 1 + own[i];
+    whole -= 1;
+    const Importance found = importance(space, trials);
+    const char* const names[] = {"x1", "x2", "x3", "x4"};
+    for (std::size_t i = 0; i < 4; ++i) CHECK(share(found, names[i]) == Approx(own[i] / whole).margin(0.05));
+    CHECK(share(found, "x1", "x2") == Approx(own[0] * own[1] / whole).margin(0.05));
+  }
+}
+
 TEST_CASE("importance where parameters do not always count", "[analysis]") {
   const Space space = mixed_space();
   const auto trials = trials_of(space, 300, [](const Point& x) { return std::isnan(x[1]) ? 5 : x[1]; });

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/search/analysis/process_shares.hpp"
+
 namespace orrery::experiments::search {
 namespace {
 
@@ -104,6 +106,32 @@ double range_from(const Space& space, const Forest& forest, const Point& best, s
   return high - low;
 }
 
+/// Shares and ranges by a process, where that explains more than the forest has.
+void ask_process(const Space& space, const Data& data, const Point& best,
+                 const std::vector<std::vector<double>>& levels, const ImportanceOptions& options, Importance& result) {
+  if (space.size() > options.process_parameters) return;
+  const ProcessShares process(space, data.points, data.values, options.process_trials);
+  if (!(process.explained() > result.explained)) return;
+  result.process = true;
+  result.explained = process.explained();
+  const ProcessShares::Shares shares = process.shares(options.process_sample, options.seed);
+  std::size_t pair = 0;
+  for (std::size_t p = 0; p < space.size(); ++p) {
+    result.parameters[p].alone = std::max(0.0, shares.alone[p]);
+    double low = process.predict(best), high = low;
+    for (const double level : levels[p]) {
+      Point point = best;
+      point[p] = level;
+      const double value = process.predict(space.canonical(std::move(point)));
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+    result.parameters[p].range_at_best = high - low;
+    for (std::size_t q = p + 1; q < space.size(); ++q)
+      result.interactions[pair++].share = std::max(0.0, shares.both[p][q]);
+  }
+}
+
 }  // namespace
 
 Importance importance(const Space& space, std::span<const Trial> trials, std::size_t objective,
@@ -158,6 +186,11 @@ Importance importance(const Space& space, std::span<const Trial> trials, std::si
       result.interactions.push_back(
           {space.parameters()[p].name, space.parameters()[q].name, whole > 0 ? variance_of(rest) / whole : 0});
     }
+  ask_process(space, data, best, levels, options, result);
+  result.rest = 1;
+  for (const ParameterImportance& one : result.parameters) result.rest -= one.alone;
+  for (const Interaction& one : result.interactions) result.rest -= one.share;
+  result.rest = std::max(0.0, result.rest);
   std::stable_sort(result.interactions.begin(), result.interactions.end(),
                    [](const Interaction& a, const Interaction& b) { return a.share > b.share; });
   return result;

@@ -1,7 +1,8 @@
 // Which parameters an objective depends on, alone and in pairs, from the trials of any search.
 //
-// A forest is fitted to the trials with a result; everything but elementary effects is asked of the forest, so it is as
-// good as the forest, whose share of variance explained on points it has not seen is told with it.
+// A forest and a Gaussian process are fitted to the trials with a result. Shares of variance are asked of the one that
+// explains more of points it has not seen, which is told with them: they are as good as that. Values are exchanged on
+// the forest, whose trees have each not seen some trials.
 #pragma once
 
 #include <span>
@@ -39,7 +40,9 @@ struct Elementary {
 
 struct Importance {
   std::size_t trials = 0;  ///< that the forest was fitted to
-  double explained = 0;    ///< share of variance on unseen trials; below 0 is worse than the mean
+  bool process = false;    ///< shares are a Gaussian process', else the forest's
+  double explained = 0;    ///< share of variance on unseen trials, by that model; below 0 is worse than the mean
+  double rest = 0;         ///< of the model's variance, what neither a parameter alone nor a pair explains
   std::vector<ParameterImportance> parameters;
   std::vector<Interaction> interactions;  ///< every pair, the largest first
 };
@@ -49,6 +52,8 @@ struct ImportanceOptions {
   std::size_t sample = 256;     ///< points of the space that means go over
   std::size_t levels = 9;       ///< values of a parameter that is a number or has more choices
   std::size_t trials = 10'000;  ///< of more an even pick: the forest gains little from them
+  std::size_t process_trials = 512, process_sample = 2048, process_parameters = 24;  ///< the same of the process, and
+                                                                                     ///< the most it is asked about
   ForestOptions forest;
 };
 

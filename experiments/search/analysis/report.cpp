@@ -58,8 +58,8 @@ std::string importance_text(const ObjectiveReport& objective, std::size_t most) 
   constexpr double kNothing = 0.01;  // a forest that does not foretell trials says nothing of parameters either
   if (!(all.explained >= kNothing))
     return fmt::format("  importance: a forest of {} trials explains nothing of unseen variance\n", all.trials);
-  std::string text = fmt::format("  importance (forest of {} trials explains {:.0f} % of unseen variance)\n",
-                                 all.trials, 100 * all.explained);
+  std::string text = fmt::format("  importance ({} of {} trials explains {:.0f} % of unseen variance)\n",
+                                 all.process ? "Gaussian process" : "forest", all.trials, 100 * all.explained);
   std::vector<ParameterImportance> sorted = all.parameters;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.exchanged > b.exchanged; });
@@ -71,6 +71,7 @@ std::string importance_text(const ObjectiveReport& objective, std::size_t most) 
     if (all.interactions[i].share >= 0.01)
       text += fmt::format("    {} with {}: {:.1f}%\n", all.interactions[i].first, all.interactions[i].second,
                           100 * all.interactions[i].share);
+  if (all.rest >= 0.01) text += fmt::format("    three and more together: {:.1f}%\n", 100 * all.rest);
   for (const Elementary& effect : objective.effects)
     if (effect.pairs > 0)
       text += fmt::format("    {} alone, over {} pairs: {} an interval, deviation {}\n", effect.parameter, effect.pairs,
@@ -82,7 +83,9 @@ std::string importance_text(const ObjectiveReport& objective, std::size_t most) 
 Node importance_node(const ObjectiveReport& objective) {
   Node node = Node::object();
   node.set("trials", count(objective.importance.trials));
+  node.set("model", Node::string(objective.importance.process ? "process" : "forest"));
   node.set("explained", number(objective.importance.explained));
+  node.set("rest", number(objective.importance.rest));
   Node& parameters = node.set("parameters", Node::array());
   for (const ParameterImportance& p : objective.importance.parameters) {
     Node row = Node::object();

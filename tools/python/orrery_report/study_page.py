@@ -234,8 +234,9 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
         importance = found["importance"]
         label = axis_label(objective)
         found_any, trials = explains(importance), units.count(importance["trials"])
+        model = "A Gaussian process" if importance.get("model") == "process" else "A forest"
         if found_any:
-            caption = (f"A forest of {trials} points explains {100 * importance['explained']:.0f} % of"
+            caption = (f"{model} of {trials} points explains {100 * importance['explained']:.0f} % of"
                        " the variance of points it has not seen; what it says of importance is worth as much.")
             out += sheet.figure(f"importance-{k}", f"Importance for {label}", escape(caption),
                                 study_figures.importance(importance))
@@ -244,7 +245,7 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
                 out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal what a parameter explains alone, "
                                     "below it what a pair explains beyond each alone.", drawn)
         elif importance["parameters"]:
-            out += note(f"{label}: which parameter matters is not told. A forest of {trials} points explains "
+            out += note(f"{label}: which parameter matters is not told. {model} of {trials} points explains "
                         "nothing of the points it has not seen; more points, or evener ones, may help.")
         else:
             out += note(f"{label}: {trials} points with a result are too few to tell importance.")
