@@ -44,6 +44,11 @@ void put_figure(sim::Node& root, std::string_view place, sim::Node value) {
   parent->set(std::string(name), std::move(value));
 }
 
+std::vector<FigureInfo> figures_or_reason(std::vector<FigureInfo> infos) {
+  infos.push_back({"reason", "", "Why it is infeasible."});
+  return infos;
+}
+
 std::vector<FigureInfo> figures_below(const std::string& path, std::vector<FigureInfo> infos) {
   for (FigureInfo& info : infos) info.path = path + "." + info.path;
   return infos;

@@ -47,6 +47,8 @@ struct FigureValue {
 std::vector<std::string> figure_places(const std::string& path, std::size_t count);
 /// Adds a value at a dotted place, and the objects on the way. Throws std::logic_error if there is one already.
 void put_figure(sim::Node& root, std::string_view place, sim::Node value);
+/// The same figures, and the reason of an infeasible run (Outcome::infeasible).
+std::vector<FigureInfo> figures_or_reason(std::vector<FigureInfo> infos);
 /// The same figures below `path`.
 std::vector<FigureInfo> figures_below(const std::string& path, std::vector<FigureInfo> infos);
 

@@ -157,7 +157,7 @@ System rlhf_system() {
       .name = "rlhf",
       .doc = "Reinforcement learning from feedback: calls of models on devices that are shared out anew for each.",
       .fields = describe_sections<feedback::Sections>,
-      .figures = feedback::result_table().infos(),
+      .figures = figures_or_reason(feedback::result_table().infos()),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         feedback::FeedbackConfig config = feedback::read_feedback_config(root, *systems.registries(), faults);
         faults.throw_if_any();

@@ -177,9 +177,7 @@ JobOutcome play_all(const JobConfig& config, const JobShape& shape, const std::f
 }
 
 std::vector<FigureInfo> job_figures() {
-  std::vector<FigureInfo> all = job_table().infos();
-  all.push_back({"reason", "", "Why it is infeasible."});
-  return all;
+  return figures_or_reason(job_table().infos());
 }
 
 Node job_summary(const JobConfig& config, const JobShape& shape, const JobOutcome& outcome) {

@@ -190,7 +190,18 @@ def training_runs() -> list[dict]:
               "model": {"parameters": 1e9, "layers": 2, "hidden": 100, "token_bytes": "1 MB", "square": "1 us",
                         "linear": "1 ms", "fixed": "100 ms"},
               "workload": {"longest": 6000, "batch": 20, "batches": 2}}
-    return [config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
+    rlhf = {"system": "rlhf", "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 4}], "node": {"devices": 4}},
+            "models": [{"name": "actor", "config": "catalog:llama-3.2-1b"}],
+            "calls": [{"name": "write", "model": "actor", "kind": "generate"},
+                      {"name": "learn", "model": "actor", "kind": "train", "after": ["write"]}],
+            "workload": {"sequences": 32}, "plans": {"budget": 50}}
+    linear = {"start": "1 ms", "each": "1 ns"}
+    layers = {"system": "moe_layers", "schedules": [{"name": "plain", "separate_links": False}, {"name": "fsmoe"}],
+              "costs": {name: linear for name in ("exchange", "gather", "scatter", "product", "all_reduce")},
+              "layer": {"width": [64], "inner_ratio": [2]}}
+    mixture = {"system": "mixture", "training": {"rounds": 3}}
+    return [rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
+            config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
             merged(no_plan, system="goodput"),
             merged(job, system="progress", progress={"steps": 50, "modes": 5}),

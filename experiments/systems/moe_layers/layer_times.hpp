@@ -3,7 +3,7 @@
 // (reduce-scatter, all-to-all), cut into chunks so that the three resources overlap; gradients of attention are summed
 // between nodes.
 //
-// After FSMoE (ASPLOS'25, arXiv 2501.10714): linear costs, the closed forms of its cases, its sizes (tools/optim.py).
+// After FSMoE (ASPLOS'25, arXiv 2501.10714): linear costs, the closed forms of its cases, its sizes, those of the solver that it ships.
 #pragma once
 
 #include <array>

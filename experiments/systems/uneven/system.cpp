@@ -253,13 +253,11 @@ class UnevenExperiment final : public ConfigExperiment {
 }  // namespace uneven
 
 System uneven_batches_system() {
-  std::vector<FigureInfo> figures = uneven::result_table().infos();
-  figures.push_back({"reason", "", "Why it is infeasible."});
   return {
       .name = "uneven_batches",
       .doc = "Training batches of unlike sequences, shared out over groups of devices (FlexSP).",
       .fields = describe_sections<uneven::Sections>,
-      .figures = std::move(figures),
+      .figures = figures_or_reason(uneven::result_table().infos()),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         auto experiment = std::make_unique<uneven::UnevenExperiment>(root, *systems.registries(), faults);
         faults.throw_if_any();
