@@ -94,8 +94,7 @@ std::vector<sim::ComponentInfo> all_components(const Systems& systems) {
   for (const sim::ComponentInfo& one : systems.registry<policies::ExpertPlacementRegistry>().components()) add(one);
   for (sim::ComponentInfo& component : catalog_components()) all.push_back(std::move(component));
   for (sim::ComponentInfo& claim : study_components("claim")) all.push_back(std::move(claim));
-  for (sim::ComponentInfo& driver : systems.registry<search::DriverRegistry>().components())
-    all.push_back(std::move(driver));
+  for (const sim::ComponentInfo& driver : systems.registry<search::DriverRegistry>().components()) add(driver);
   for (sim::ComponentInfo& shipped : study_components("study")) all.push_back(std::move(shipped));
   return all;
 }

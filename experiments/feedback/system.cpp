@@ -65,11 +65,11 @@ const FigureTable<Result>& result_table() {
        [](const R& r) { return r.chosen.estimate_s; }},
       {"sequences_per_s", "1/s", "Of all devices.",
        [](const R& r) { return static_cast<double>(r.config.params.workload.sequences) / r.run.iteration_s; }},
-      {"flops", "FLOP",
+      {"flops", "",
        "Of an iteration, as ReaLHF counts them: a key and value head for every query head, the vocabulary twice, "
        "training as four forward passes.",
        [](const R& r) { return r.flops; }},
-      {"flops_per_s", "FLOP/s", "The same over the iteration's time.",
+      {"flops_per_s", "1/s", "The same over the iteration's time.",
        [](const R& r) { return r.flops / r.run.iteration_s; }},
       {"busy", "ratio", "Of the devices' time, that with a call.", [](const R& r) { return r.run.busy; }},
       {"moves_s", "s", "Of an iteration: moving weights from where they are trained to where they are used.",

@@ -112,7 +112,7 @@ class Runs(unittest.TestCase):
             plot.goodput(orrery.run({"system": "progress", "progress": {"steps": 10}}))
 
     def test_calls_of_an_iteration(self):
-        ppo = "experiments/studies/rlhf_ppo.json"
+        ppo = ROOT / "experiments/studies/rlhf_ppo.json"
         one = orrery.run(ppo, {"plans.choose": "one_plan", "run.iterations": 2})
         own = orrery.run(ppo, {"plans.budget": 200, "run.iterations": 2})
         above, below = plot.rlhf(one, own).axes

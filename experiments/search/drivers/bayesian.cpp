@@ -9,7 +9,6 @@
 // good points.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "experiments/search/acquisition.hpp"
 #include "experiments/search/candidates.hpp"
@@ -17,6 +16,7 @@
 #include "experiments/search/gp_learner.hpp"
 #include "experiments/search/local_quadratic.hpp"
 #include "experiments/search/moves.hpp"
+#include "experiments/search/space_parts.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -56,8 +56,46 @@ using Coordinates = std::vector<double>;
 
 // Values of a figure may change over any distance; whether a point runs says so little (one bit) that its likelihood
 // favours steps and certainty, so the lengths of labels stay near the middle.
-constexpr std::size_t kMostParts = 32;
 constexpr double kFigureSpread = 1.2, kLabelSpread = 0.3;
+
+/// A descent that has its turns among other proposals: every other one, three of four while that is what gets on, one
+/// of four where a space has choices that it leaves alone.
+class DescentInTurns {
+ public:
+  DescentInTurns(const Space& space, bool used, bool choices)
+      : space_(space), descent_(space), used_(used), choices_(choices) {}
+
+  std::optional<Point> propose() {
+    if (!used_ || out_) return std::nullopt;
+    const bool fast = descent_.improved() || descent_.at_best(values_);
+    const std::uint64_t turn = turn_++ % 4;
+    const bool own = choices_ ? turn == 0 : fast ? turn != 3 : turn % 2 == 0;
+    if (!own) return std::nullopt;
+    std::optional<Point> point = descent_.propose(values_);
+    if (point) out_ = space_.key(*point);
+    return point;
+  }
+
+  /// Whether some proposal is due that may lead to another valley: none is left in this one.
+  bool wants_others() const { return used_ && descent_.finished() > 0 && turn_ % 4 == 0; }
+
+  void answer(const Trial& trial) {
+    if (!out_ || space_.key(trial.proposal.point) != *out_) return;
+    descent_.tell(trial.result.ok() ? std::optional(trial.result.objectives[0]) : std::nullopt);
+    out_.reset();
+  }
+  void note(const Trial& trial) {
+    if (used_) values_.push_back({trial.proposal.point, trial.result.objectives[0]});
+  }
+
+ private:
+  const Space& space_;
+  LocalQuadratic descent_;
+  bool used_, choices_;
+  std::vector<KnownValue> values_;
+  std::optional<std::string> out_;  ///< key of its point that is out
+  std::uint64_t turn_ = 0;
+};
 
 class BayesianDriver final : public Driver {
  public:
@@ -68,12 +106,11 @@ class BayesianDriver final : public Driver {
         inputs_(space_),
         candidates_(space_),
         runs_(inputs_, kLabelSpread, params.refit),
-        descent_(space_) {
-    parts_ = space_parts();
-    if (params_.initial == 0) params_.initial = initial_points(setup.budget);
-    coarse_ = parts_.empty() && std::any_of(space_.parameters().begin(), space_.parameters().end(),
-                                            [](const Parameter& p) { return !is_fine(p); });
-    local_ = params_.local && setup.objectives == 1 && setup.limits == 0;
+        parts_(space_, setup.random.child("parts")),
+        descent_(space_, params.local && setup.objectives == 1 && setup.limits == 0,
+                 parts_.empty() && std::any_of(space_.parameters().begin(), space_.parameters().end(),
+                                               [](const Parameter& p) { return !is_fine(p); })) {
+    if (params_.initial == 0) params_.initial = first_points(setup.budget);
     const std::size_t models = setup.objectives <= 2 ? setup.objectives : 1;
     objectives_ = std::vector(models, GpLearner(inputs_, kFigureSpread, params.refit));
     limits_ = std::vector(setup.limits, GpLearner(inputs_, kLabelSpread, params.refit));
@@ -88,9 +125,9 @@ class BayesianDriver final : public Driver {
       if (random) {
         point = first_point(told_.size() + batch.size());
       } else {
-        const auto part = due_part();
-        if (batch.empty() && !part) point = descend();
-        if (!point && parts_.empty() && descent_.finished() > 0 && turn_ % 4 == 0) point = candidates_.any(random_);
+        const auto part = parts_.due(params_.explore);
+        if (batch.empty() && !part) point = ok_.size() < told_.size() ? std::nullopt : descent_.propose();
+        if (!point && parts_.empty() && descent_.wants_others()) point = candidates_.any(random_);
         if (!point) {
           if (!models) learn();
           models = true;
@@ -108,19 +145,16 @@ class BayesianDriver final : public Driver {
 
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
-      if (descending_ && space_.key(trial.proposal.point) == *descending_) {
-        descent_.tell(trial.result.ok() ? std::optional(trial.result.objectives[0]) : std::nullopt);
-        descending_.reset();
-      }
+      descent_.answer(trial);
       if (trial.proposal.fidelity != 1 || !known_.insert(space_.key(trial.proposal.point)).second) continue;
       candidates_.mark(trial.proposal.point);
       told_.push_back({trial.proposal.point, trial.result});
       all_.push_back(inputs_.coordinates_of(trial.proposal.point));
-      ++tried_[part_of(trial.proposal.point)];
+      parts_.note(trial.proposal.point);
       if (trial.result.ok()) {
         ok_.push_back(told_.size() - 1);
         good_.push_back(all_.back());
-        if (local_) values_.push_back({trial.proposal.point, trial.result.objectives[0]});
+        descent_.note(trial);
       }
     }
   }
@@ -132,64 +166,24 @@ class BayesianDriver final : public Driver {
     Evaluation result;
   };
 
-  /// Which parameters count at a point: conditions part a space into parts that have nothing in common but their
-  /// switches.
-  std::string part_of(const Point& point) const {
-    std::string key;
-    for (const double value : point) key += std::isnan(value) ? '-' : '+';
-    return key;
-  }
-
-  /// Parts that random points show, and a point of each; a single one for a space without conditions.
-  std::vector<std::string> space_parts() {
-    std::vector<std::string> parts;
-    const auto& all = space_.parameters();
-    if (std::none_of(all.begin(), all.end(), [](const Parameter& p) { return p.counts.has_value(); })) return parts;
-    sim::RandomStream draws = random_.child("parts");
-    for (int i = 0; i < 256; ++i) {
-      const auto point = space_.sample(draws, 100);
-      if (!point) continue;
-      const std::string part = part_of(*point);
-      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
-    }
-    if (parts.size() < 2 || parts.size() > kMostParts) parts.clear();
-    return parts;
-  }
-
-  std::int64_t initial_points(std::int64_t budget) const {
+  std::int64_t first_points(std::int64_t budget) const {
     if (parts_.empty()) return 4;
-    std::int64_t sum = 0;
-    for (const std::string& part : parts_) sum += 2 + std::count(part.begin(), part.end(), '+');
-    return budget > 0 ? std::min(sum, std::max<std::int64_t>(4, budget / 4)) : sum;
+    return budget > 0 ? std::min(parts_.first_points(), std::max<std::int64_t>(4, budget / 4)) : parts_.first_points();
   }
 
   /// Of a parted space each part in turn, else anywhere.
   std::optional<Point> first_point(std::size_t index) {
-    if (parts_.empty()) return candidates_.any(random_);
-    return in_part(parts_[index % parts_.size()]);
+    return parts_.empty() ? candidates_.any(random_) : in_part(parts_.at(index));
   }
 
   std::optional<Point> in_part(const std::string& part) {
     std::optional<Point> point;
     for (int tries = 0; tries < 200; ++tries) {
       point = candidates_.any(random_);
-      if (!point || part_of(*point) == part) return point;
+      if (!point || SpaceParts::of(*point) == part) return point;
     }
     return point;
   }
-
-  /// The next step of the descent, if it is its turn.
-  std::optional<Point> descend() {
-    if (!local_ || descending_ || runs_fail_now()) return std::nullopt;
-    const bool fast = descent_.improved() || descent_.at_best(values_);
-    const std::uint64_t turn = turn_++ % 4;
-    const bool own = coarse_ ? turn == 0 : fast ? turn != 3 : turn % 2 == 0;
-    if (!own) return std::nullopt;
-    std::optional<Point> point = descent_.propose(values_);
-    if (point) descending_ = space_.key(*point);
-    return point;
-  }
-  bool runs_fail_now() const { return ok_.size() < told_.size(); }
 
   void learn() {
     std::vector<double> ran;
@@ -328,26 +322,13 @@ class BayesianDriver final : public Driver {
     return points;
   }
 
-  /// The part that is to be looked at whatever the model promises elsewhere: at its turn, the one with fewest points.
-  std::optional<std::string> due_part() {
-    explored_ += params_.explore;
-    if (parts_.empty() || explored_ < 1) return std::nullopt;
-    explored_ -= 1;
-    return *std::min_element(parts_.begin(), parts_.end(),
-                             [&](const std::string& a, const std::string& b) { return count_of(a) < count_of(b); });
-  }
-  std::int64_t count_of(const std::string& part) const {
-    const auto found = tried_.find(part);
-    return found == tried_.end() ? 0 : found->second;
-  }
-
   /// The best mean of a part's own points is what is to be improved on there.
   void target_part(const std::string& part) {
     if (objectives_.size() != 1 || feasible_.empty()) return;
     const std::vector<double> means = objectives_[0].smoothed();
     double level = std::numeric_limits<double>::infinity();
     for (const std::size_t i : feasible_)
-      if (part_of(told_[i].point) == part) level = std::min(level, means[i]);
+      if (SpaceParts::of(told_[i].point) == part) level = std::min(level, means[i]);
     if (std::isfinite(level)) level_ = level;
   }
 
@@ -355,7 +336,7 @@ class BayesianDriver final : public Driver {
   std::vector<Point> best_in(const std::string& part) const {
     std::vector<std::size_t> own;
     for (std::size_t i = 0; i < told_.size(); ++i)
-      if (part_of(told_[i].point) == part) own.push_back(i);
+      if (SpaceParts::of(told_[i].point) == part) own.push_back(i);
     std::stable_sort(own.begin(), own.end(),
                      [&](std::size_t a, std::size_t b) { return better(told_[a].result, told_[b].result, 0); });
     std::vector<Point> points;
@@ -372,7 +353,7 @@ class BayesianDriver final : public Driver {
   }
 
   std::optional<Point> suggest_in(const std::optional<std::string>& part) {
-    const auto elsewhere = [&](const Point& point) { return part && part_of(point) != *part; };
+    const auto elsewhere = [&](const Point& point) { return part && SpaceParts::of(point) != *part; };
     const auto most = static_cast<std::size_t>(params_.candidates) / std::max<std::size_t>(1, objectives_.size());
     std::vector<Point> points = candidates_.draw(most, part ? best_in(*part) : good_points(), random_);
     std::erase_if(points, elsewhere);
@@ -422,14 +403,8 @@ class BayesianDriver final : public Driver {
   std::vector<Coordinates> all_, good_;  ///< of told_; of ok_
   std::vector<std::size_t> feasible_;    ///< of told_
   GpLearner runs_;
-  LocalQuadratic descent_;
-  bool local_ = false, coarse_ = false;  ///< coarse: some parameters do not move by fine steps, in a space of one part
-  std::vector<KnownValue> values_;       ///< of ok_
-  std::optional<std::string> descending_;  ///< key of the descent's point that is out
-  std::uint64_t turn_ = 0;
-  std::vector<std::string> parts_;             ///< of a parted space
-  std::map<std::string, std::int64_t> tried_;  ///< points by part
-  double explored_ = 0;
+  SpaceParts parts_;
+  DescentInTurns descent_;
   std::vector<GpLearner> limits_, objectives_;
   std::vector<bool> limits_break_;
   bool runs_fail_ = false;
