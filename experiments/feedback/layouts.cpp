@@ -9,6 +9,8 @@
 namespace orrery::experiments::feedback {
 namespace {
 
+constexpr std::int64_t kEveryCount = 16;  ///< nodes, up to which layouts have any number of them
+
 /// Shapes of so many devices.
 std::vector<Shape> shapes(std::int64_t devices, std::int64_t node_devices) {
   std::vector<Shape> all;
@@ -40,29 +42,33 @@ bool holds(const Layout& layout, std::int64_t device) {
 /// A model cut wherever one of two layouts cuts it: cells of which a rank holds all or nothing.
 class Cells {
  public:
-  Cells(const Layout& a, const Layout& b) {
-    for (const Layout* layout : {&a, &b}) {
-      for (std::int64_t i = 0; i <= layout->shape.pipeline; ++i)
-        layers_.insert(static_cast<double>(i) / static_cast<double>(layout->shape.pipeline));
-      for (std::int64_t i = 0; i <= layout->shape.tensor; ++i)
-        rows_.insert(static_cast<double>(i) / static_cast<double>(layout->shape.tensor));
-    }
-  }
+  Cells(const Layout& a, const Layout& b)
+      : layers_(cuts(a.shape.pipeline, b.shape.pipeline)), rows_(cuts(a.shape.tensor, b.shape.tensor)) {}
   std::size_t count() const { return (layers_.size() - 1) * (rows_.size() - 1); }
   /// each(cell, share of the model) for those that lie in a rank's share.
   template <class Each>
   void in(const Share& share, Each each) const {
-    std::size_t cell = 0;
-    for (auto l = layers_.begin(); std::next(l) != layers_.end(); ++l)
-      for (auto r = rows_.begin(); std::next(r) != rows_.end(); ++r, ++cell) {
-        const double layer = (*l + *std::next(l)) / 2, row = (*r + *std::next(r)) / 2;
-        if (layer > share.layers_from && layer < share.layers_to && row > share.rows_from && row < share.rows_to)
-          each(cell, (*std::next(l) - *l) * (*std::next(r) - *r));
-      }
+    for (std::size_t l = begin(layers_, share.layers_from); middle(layers_, l) < share.layers_to; ++l)
+      for (std::size_t r = begin(rows_, share.rows_from); middle(rows_, r) < share.rows_to; ++r)
+        each(l * (rows_.size() - 1) + r, (layers_[l + 1] - layers_[l]) * (rows_[r + 1] - rows_[r]));
   }
 
  private:
-  std::set<double> layers_, rows_;
+  static std::vector<double> cuts(std::int64_t a, std::int64_t b) {
+    std::set<double> all;
+    for (const std::int64_t parts : {a, b})
+      for (std::int64_t i = 0; i <= parts; ++i) all.insert(static_cast<double>(i) / static_cast<double>(parts));
+    return {all.begin(), all.end()};
+  }
+  /// The piece between two cuts that begins at `from`; the middle of one, beyond the last more than all.
+  static std::size_t begin(const std::vector<double>& all, double from) {
+    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), from) - all.begin());
+  }
+  static double middle(const std::vector<double>& all, std::size_t piece) {
+    return piece + 1 < all.size() ? (all[piece] + all[piece + 1]) / 2 : 2;
+  }
+
+  std::vector<double> layers_, rows_;
 };
 
 }  // namespace
@@ -126,7 +132,11 @@ std::vector<Layout> layouts(CallPricer& pricer, const FeedbackConfig& config, co
   };
   for (std::int64_t count = 1; count < node; count *= 2)
     if (node % count == 0) add(count, count);
-  for (std::int64_t nodes = 1; nodes * node <= devices; ++nodes) add(nodes * node, node);
+  // Of many nodes only powers of two of them, one after the other, and all: any run of any length is too many.
+  const std::int64_t nodes = devices / node;
+  for (std::int64_t count = 1; count <= std::min(nodes, kEveryCount); ++count) add(count * node, node);
+  for (std::int64_t count = 2 * kEveryCount; count < nodes; count *= 2) add(count * node, count * node);
+  if (nodes > kEveryCount) add(devices, node);
   std::ranges::sort(all);
   if (all.size() > most) all.resize(most);
   std::vector<Layout> best;

@@ -24,8 +24,8 @@ struct Layout {
 using CallPlan = std::vector<Layout>;
 
 /// Every layout of a call that can run: within a node, devices that a power of two of them begins; else whole nodes
-/// that follow one another. Fastest first, at most `most`. Layouts that alone need more memory than a device has are
-/// left out.
+/// that follow one another, any number to 16, powers of two beyond, and all. Fastest first, at most `most`. Layouts
+/// that alone need more memory than a device has are left out.
 std::vector<Layout> layouts(CallPricer& pricer, const FeedbackConfig& config, const Call& call, std::size_t most);
 
 /// Where weights of a model go within an iteration: from its training to another of its calls.
