@@ -77,7 +77,7 @@ const FigureTable<Result>& result_table() {
       {"lag.{mean,most}", "iterations",
        "Of answers: trainings that their weights are behind when they are trained on; the mean is of the second half.",
        [](const R& r) { return r.run.mean_lag; }, [](const R& r) { return r.run.most_lag; }},
-      {"memory_bytes", "bytes", "Of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
+      {"memory_bytes", "B", "Of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
       {"plans.{all,looked_at}", "", "Plans that there are, and those whose time was estimated.",
        [](const R& r) { return r.chosen.options; }, [](const R& r) { return static_cast<double>(r.chosen.looks); }},
       {"calls.*", call_table().infos(), [](const R& r) {
