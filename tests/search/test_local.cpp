@@ -77,13 +77,13 @@ TEST_CASE("descents leave what is not fine as it is, keep to the box and are all
 
 TEST_CASE("Bayesian search is not held by the floor of a part", "[search][local]") {
   for (const char* problem : {"trap", "models"}) {
-    const Quality reached = quality(problem, "bayesian", "{}", {.budget = 100, .batch = 1, .seeds = 5});
+    const Quality reached = quality(problem, "bayesian", "{}", {.budget = 100, .batch = 1, .seeds = 3});
     INFO(problem << ": " << text_of(reached));
     CHECK(reached.median <= 1e-3);
   }
   // Without the turns of the parts and without descents the floors hold it.
   const Quality held = quality("trap", "bayesian", R"({"explore": 0, "local": false, "initial": 4})",
-                               {.budget = 60, .batch = 1, .seeds = 5});
+                               {.budget = 60, .batch = 1, .seeds = 3});
   CHECK(held.median > 0.1);
 }
 

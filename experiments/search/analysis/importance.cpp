@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "experiments/search/analysis/process_shares.hpp"
 
@@ -93,40 +94,48 @@ double exchanged_error(const Forest& forest, const Data& data, std::size_t p, si
   return growth / double(data.points.size());
 }
 
-double range_from(const Space& space, const Forest& forest, const Point& best, std::size_t p,
+/// Range of `predict` from the best trial when one parameter takes each level.
+template <class Predict>
+double range_from(const Space& space, Predict predict, const Point& best, std::size_t p,
                   const std::vector<double>& levels) {
-  double low = forest.predict(best), high = low;
+  double low = predict(best), high = low;
   for (const double level : levels) {
     Point point = best;
     point[p] = level;
-    const double value = forest.predict(space.canonical(std::move(point)));
+    const double value = predict(space.canonical(std::move(point)));
     low = std::min(low, value);
     high = std::max(high, value);
   }
   return high - low;
 }
 
-/// Shares and ranges by a process, where that explains more than the forest has.
-void ask_process(const Space& space, const Data& data, const Point& best,
-                 const std::vector<std::vector<double>>& levels, const ImportanceOptions& options, Importance& result) {
-  if (space.size() > options.process_parameters) return;
-  const ProcessShares process(space, data.points, data.values, options.process_trials);
-  if (!(process.explained() > result.explained)) return;
-  result.process = true;
-  result.explained = process.explained();
+/// Shares by means over a sample.
+void ask_forest(const Space& space, const Means& means, const std::vector<std::vector<double>>& levels,
+                Importance& result) {
+  const double whole = variance_of(means.all());
+  std::vector<std::vector<double>> alone;
+  for (std::size_t p = 0; p < space.size(); ++p) {
+    alone.push_back(means.alone(p, levels[p]));
+    result.parameters[p].alone = whole > 0 ? variance_of(alone[p]) / whole : 0;
+  }
+  std::size_t pair = 0;
+  for (std::size_t p = 0; p < space.size(); ++p)
+    for (std::size_t q = p + 1; q < space.size(); ++q) {
+      std::vector<double> rest;
+      for (std::size_t a = 0; a < levels[p].size(); ++a)
+        for (std::size_t b = 0; b < levels[q].size(); ++b)
+          rest.push_back(means.both(p, levels[p][a], q, levels[q][b]) - alone[p][a] - alone[q][b]);
+      result.interactions[pair++].share = whole > 0 ? variance_of(rest) / whole : 0;
+    }
+}
+
+/// Shares by Sobol's indices.
+void ask_process(const Space& space, const ProcessShares& process, const ImportanceOptions& options,
+                 Importance& result) {
   const ProcessShares::Shares shares = process.shares(options.process_sample, options.seed);
   std::size_t pair = 0;
   for (std::size_t p = 0; p < space.size(); ++p) {
     result.parameters[p].alone = std::max(0.0, shares.alone[p]);
-    double low = process.predict(best), high = low;
-    for (const double level : levels[p]) {
-      Point point = best;
-      point[p] = level;
-      const double value = process.predict(space.canonical(std::move(point)));
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-    result.parameters[p].range_at_best = high - low;
     for (std::size_t q = p + 1; q < space.size(); ++q)
       result.interactions[pair++].share = std::max(0.0, shares.both[p][q]);
   }
@@ -163,30 +172,32 @@ Importance importance(const Space& space, std::span<const Trial> trials, std::si
   for (std::size_t i = 0; i < options.sample; ++i)
     if (auto point = space.sample(draws)) sample.push_back(*std::move(point));
   if (sample.empty()) return result;
-  const Means means(space, forest, std::move(sample));
-  const double whole = variance_of(means.all());
   const Point& best =
       data.points[std::size_t(std::min_element(data.values.begin(), data.values.end()) - data.values.begin())];
-  std::vector<std::vector<double>> levels, alone;
+  std::vector<std::vector<double>> levels;
   for (std::size_t p = 0; p < space.size(); ++p) {
     levels.push_back(levels_of(space, p, options.levels));
-    alone.push_back(means.alone(p, levels[p]));
     result.parameters.push_back(
         {.parameter = space.parameters()[p].name,
-         .alone = whole > 0 ? variance_of(alone[p]) / whole : 0,
-         .exchanged = spread > 0 ? exchanged_error(forest, data, p, random.child("exchange").child(p)) / spread : 0,
-         .range_at_best = range_from(space, forest, best, p, levels[p])});
+         .exchanged = spread > 0 ? exchanged_error(forest, data, p, random.child("exchange").child(p)) / spread : 0});
+    for (std::size_t q = p + 1; q < space.size(); ++q)
+      result.interactions.push_back({space.parameters()[p].name, space.parameters()[q].name, 0});
   }
+  std::optional<ProcessShares> process;
+  if (space.size() <= options.process_parameters)
+    process.emplace(space, data.points, data.values, options.process_trials);
+  result.process = process && process->explained() > result.explained;
+  if (result.process) {
+    result.explained = process->explained();
+    ask_process(space, *process, options, result);
+  } else {
+    ask_forest(space, Means(space, forest, std::move(sample)), levels, result);
+  }
+  const auto predict = [&](const Point& point) {
+    return result.process ? process->predict(point) : forest.predict(point);
+  };
   for (std::size_t p = 0; p < space.size(); ++p)
-    for (std::size_t q = p + 1; q < space.size(); ++q) {
-      std::vector<double> rest;
-      for (std::size_t a = 0; a < levels[p].size(); ++a)
-        for (std::size_t b = 0; b < levels[q].size(); ++b)
-          rest.push_back(means.both(p, levels[p][a], q, levels[q][b]) - alone[p][a] - alone[q][b]);
-      result.interactions.push_back(
-          {space.parameters()[p].name, space.parameters()[q].name, whole > 0 ? variance_of(rest) / whole : 0});
-    }
-  ask_process(space, data, best, levels, options, result);
+    result.parameters[p].range_at_best = range_from(space, predict, best, p, levels[p]);
   result.rest = 1;
   for (const ParameterImportance& one : result.parameters) result.rest -= one.alone;
   for (const Interaction& one : result.interactions) result.rest -= one.share;
