@@ -112,22 +112,5 @@ TEST_CASE("drivers reach their quality", "[search][quality]") {
   }
 }
 
-/// One budget for all that follow one objective; `test_search "[compare]"` prints the table of docs/drivers.md.
-TEST_CASE("drivers side by side", "[.][compare]") {
-  const std::vector<std::pair<const char*, std::size_t>> problems{
-      {"sphere", 4}, {"rastrigin", 4}, {"mixed", 0}, {"conditional", 0}};
-  for (const char* driver : {"random", "latin_hypercube", "sobol", "hill_climbing", "annealing", "mcmc", "genetic",
-                             "cma_es", "beam", "mcts", "ant_colony", "tpe", "bayesian"}) {
-    std::string line = fmt::format("| `{}` |", driver);
-    for (const auto& [problem, dimensions] : problems) {
-      const Quality reached = quality(problem, driver, "{}", {.budget = 200, .batch = 8, .seeds = 7}, dimensions);
-      CHECK(reached.median >= -1e-9);  // nothing is better than the optimum
-      line += " " + text_of(reached) + " |";
-    }
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  }
-}
-
 }  // namespace
 }  // namespace orrery::experiments::search::test_quality
