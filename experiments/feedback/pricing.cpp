@@ -61,6 +61,14 @@ training::Plan CallPricer::plan_of(const Shape& shape, std::int64_t copy_sequenc
   return plan;
 }
 
+training::Plan CallPricer::training_plan(const Shape& shape, std::int64_t copy_sequences,
+                                         std::int64_t micro_batches) const {
+  training::Plan plan = plan_of(shape, copy_sequences, micro_batches);
+  plan.recompute = config_.params.engine.recompute;
+  if (shape.data > 1) plan.zero = config_.params.engine.zero;
+  return plan;
+}
+
 training::StepCosts CallPricer::step(std::size_t kind, const training::Plan& plan) {
   return training::step_costs(*tables_[kind], config_.machine, plan,
                               even_stages(tables_[kind]->layers(), plan.pipeline));
@@ -106,9 +114,7 @@ CallCost CallPricer::train(std::size_t kind, const Shape& shape) {
   const std::int64_t copy = work.sequences / work.minibatches / shape.data;
   CallCost best;
   for (std::int64_t most = 2 * shape.pipeline;; most *= 2) {
-    training::Plan plan = plan_of(shape, copy, divisor_up_to(copy, most));
-    plan.recompute = config_.params.engine.recompute;
-    if (shape.data > 1) plan.zero = config_.params.engine.zero;
+    const training::Plan plan = training_plan(shape, copy, divisor_up_to(copy, most));
     const training::StepCosts costs = step(kind, plan);
     best = {.time_s = training::closed_form(costs).time_s * static_cast<double>(work.minibatches),
             .micro_batches = plan.micro_batches};
@@ -225,9 +231,7 @@ double CallPricer::run_s(const Call& call, const Shape& shape) {
       time += static_cast<double>(stages) * generated_s(kind, shape, micro, work.prompt + token, false);
     return static_cast<double>(known.waves) * time;
   }
-  training::Plan plan = plan_of(shape, work.sequences / work.minibatches / shape.data, known.micro_batches);
-  plan.recompute = config_.params.engine.recompute;
-  if (shape.data > 1) plan.zero = config_.params.engine.zero;
+  const training::Plan plan = training_plan(shape, work.sequences / work.minibatches / shape.data, known.micro_batches);
   const training::StepRun run =
       training::run_step(step(kind, plan), *config_.schedule.make(), tick_scale(config_.params.run.tick_s));
   return run.times.time_s * static_cast<double>(work.minibatches);

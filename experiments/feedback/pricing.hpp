@@ -60,6 +60,7 @@ class CallPricer {
   CallCost infer(std::size_t kind, const Shape& shape);
   CallCost generate(std::size_t kind, const Shape& shape);
   training::Plan plan_of(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const;
+  training::Plan training_plan(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const;
   training::StepCosts step(std::size_t kind, const training::Plan& plan);
   /// A stage's time for a micro-batch of generation.
   double generated_s(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context, bool prompt);
