@@ -19,13 +19,50 @@ void check(Evaluation& result) {
 
 }  // namespace
 
+void Gains::hear(const Trial& trial) {
+  if (trial.proposal.fidelity < 1) return;
+  since_ = gains(trial.result) ? 0 : since_ + 1;
+}
+
+bool Gains::gains(const Evaluation& result) {
+  if (!result.ok()) return false;
+  if (result.objectives.size() == 1 || !result.feasible()) {
+    const bool first = !best_ || (result.feasible() && !best_->feasible());
+    const double before = first ? 0 : result.feasible() ? best_->objectives[0] : best_->violation();
+    const double now = result.feasible() ? result.objectives[0] : result.violation();
+    if (!first && (best_->feasible() != result.feasible() || before - now <= share_ * std::abs(before))) return false;
+    best_ = result;
+    return true;
+  }
+  best_ = result;  // one that meets the limits is there
+  const std::vector<double>& now = result.objectives;
+  if (least_.empty()) least_ = most_ = now;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    least_[i] = std::min(least_[i], now[i]);
+    most_[i] = std::max(most_[i], now[i]);
+  }
+  const auto reached = [&](const std::vector<double>& other) {
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (other[i] > now[i] + share_ * (most_[i] - least_[i])) return false;
+    return true;
+  };
+  const bool gained = std::none_of(front_.begin(), front_.end(), reached);
+  const auto beaten = [&](const std::vector<double>& other) {
+    return std::equal(now.begin(), now.end(), other.begin(), [](double a, double b) { return a <= b; });
+  };
+  const auto beats = [&](const std::vector<double>& other) {
+    return std::equal(other.begin(), other.end(), now.begin(), [](double a, double b) { return a <= b; });
+  };
+  if (std::any_of(front_.begin(), front_.end(), beats)) return gained;
+  std::erase_if(front_, beaten);
+  front_.push_back(now);
+  return gained;
+}
+
 std::vector<Trial> run_search(Driver& driver, const EvaluateBatch& evaluate, const SearchOptions& options) {
   std::vector<Trial> all;
-  while (std::ssize(all) < options.budget) {
-    if (options.stop && options.stop()) break;
-    const auto left = static_cast<std::size_t>(options.budget - std::ssize(all));
-    std::vector<Proposal> batch = driver.ask(std::min(std::max<std::size_t>(1, options.batch), left));
-    if (batch.empty()) break;
+  Gains gains(options.gain);
+  const auto look_at = [&](std::vector<Proposal> batch) {
     std::vector<std::optional<Evaluation>> results(batch.size());
     std::vector<Proposal> fresh;
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -40,9 +77,28 @@ std::vector<Trial> run_search(Driver& driver, const EvaluateBatch& evaluate, con
       if (!was_known) results[i] = std::move(made[next++]);
       check(*results[i]);
       all.push_back({std::move(batch[i]), *std::move(results[i])});
+      gains.hear(all.back());
       if (!was_known && options.commit) options.commit(all.back());
     }
     driver.tell(std::span(all).subspan(first));
+  };
+  const std::size_t most = std::max<std::size_t>(1, options.batch);
+  const auto left = [&] {
+    return options.budget - std::max<std::int64_t>(0, std::ssize(all) - static_cast<std::int64_t>(options.free));
+  };
+  const auto ended = [&] { return left() <= 0 || (options.stop && options.stop()); };
+  for (std::size_t at = 0; at < options.first.size() && !ended();) {
+    const std::size_t rest = at < options.free ? options.free - at : static_cast<std::size_t>(left());
+    const std::size_t count = std::min({most, rest, options.first.size() - at});
+    const auto from = options.first.begin() + static_cast<std::ptrdiff_t>(at);
+    look_at({from, from + static_cast<std::ptrdiff_t>(count)});
+    at += count;
+  }
+  gains.begin();
+  while (!ended() && (options.patience == 0 || gains.since() < options.patience)) {
+    std::vector<Proposal> batch = driver.ask(std::min(most, static_cast<std::size_t>(left())));
+    if (batch.empty()) break;
+    look_at(std::move(batch));
   }
   return all;
 }

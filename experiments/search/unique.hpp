@@ -16,7 +16,7 @@ class UniqueDriver final : public Driver {
  public:
   UniqueDriver(std::unique_ptr<Driver> inner, const Space& space, sim::RandomStream random);
   std::vector<Proposal> ask(std::size_t most) override;
-  /// Results of the last batch that ask() gave, in its order.
+  /// Results of the last batch that ask() gave, in its order, or of points that nobody asked for.
   void tell(std::span<const Trial> trials) override;
   std::vector<std::pair<std::string, double>> statistics() const override { return inner_->statistics(); }
   std::size_t distinct() const { return known_.size(); }

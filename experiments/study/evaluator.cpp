@@ -181,8 +181,20 @@ void Evaluator::number_runs() {
       if (run.id >= first) ++next_run_;  // done before an interruption, in this very batch
     } else {
       run.id = next_run_++;
+      if (earlier_ != nullptr) take_earlier(run);
     }
   }
+}
+
+/// A run that another store has is this one's too.
+void Evaluator::take_earlier(Run& run) {
+  const auto found = earlier_->find(run.prepared.key);
+  if (found == earlier_->end()) return;
+  run.result = found->second;
+  run.prepared.experiment.reset();
+  store_.add_run(run.id, run.prepared.key, *run.result);
+  for (std::size_t m = 0; m < present_.size(); ++m)
+    present_[m] = present_[m] || !std::isnan(run.result->figures[m]);
 }
 
 void Evaluator::execute() {

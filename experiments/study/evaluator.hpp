@@ -10,6 +10,8 @@ class Evaluator {
  public:
   Evaluator(const Study& study, Store& store, WorkerPool& pool, const ExploreOptions& options);
 
+  /// Runs of other stores by key, which need not be made again; must outlive this.
+  void set_earlier(const std::map<std::string, RunResult>& runs) { earlier_ = &runs; }
   /// Which of the independent searches the points belong to.
   void set_repeat(std::int64_t repeat) { repeat_ = repeat; }
   /// What the store has of the next point in order. Throws sim::ConfigError if it has another point there.
@@ -34,6 +36,7 @@ class Evaluator {
   };
   void prepare(std::span<const search::Proposal> batch);
   void number_runs();
+  void take_earlier(Run& run);
   void execute();
   void check_inputs(const PreparedRun& run);
   PointRow row_of(const search::Proposal& proposal, std::size_t first, search::Evaluation& verdict);
@@ -44,6 +47,7 @@ class Evaluator {
   const Study& study_;
   Store& store_;
   WorkerPool& pool_;
+  const std::map<std::string, RunResult>* earlier_ = nullptr;
   std::filesystem::path out_;
   ExecuteRuns execute_;
   InputDigests digests_;

@@ -7,6 +7,7 @@
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/stopped.hpp"
 #include "experiments/search/unique.hpp"
+#include "experiments/study/earlier.hpp"
 #include "experiments/study/evaluator.hpp"
 
 namespace orrery::experiments::study {
@@ -144,15 +145,29 @@ std::optional<std::int64_t> check_explorable(const Study& study, bool search) {
 ExploreResult explore(const Study& study, const ExploreOptions& options) {
   const std::optional<std::int64_t> total = check_explorable(study, options.search);
   ExploreResult result;
-  Store store(options.out, facts_of(study, options.search), options.any_build);
+  const Earlier earlier = read_earlier(study, options.from, options.any_build);
+  StoreFacts facts = facts_of(study, options.search);
+  facts.from = earlier.fact;
+  Store store(options.out, facts, options.any_build);
   result.was_complete = store.complete();
   WorkerPool pool(std::max<std::size_t>(1, options.jobs));
   Evaluator evaluator(study, store, pool, options);
+  evaluator.set_earlier(earlier.runs);
+  result.earlier = std::ssize(earlier.known);
+  const std::int64_t free = result.earlier * (options.search ? study.search.repeats : 1);
   evaluator.on_point = [&] {
-    if (options.progress) options.progress(evaluator.points(), total);
+    if (options.progress) options.progress(evaluator.points(), total ? std::optional(*total + free) : total);
   };
   search::SearchOptions loop{.budget = options.search ? study.search.budget : std::numeric_limits<std::int64_t>::max(),
                              .batch = options.search ? static_cast<std::size_t>(study.search.batch) : kSweepBatch};
+  if (options.search) {
+    loop.patience = study.search.patience;
+    loop.gain = study.search.gain;
+    loop.first = earlier.known;
+    loop.free = earlier.known.size();
+    for (const Point& point : study.first) loop.first.push_back({point});
+    loop.first.insert(loop.first.end(), earlier.guesses.begin(), earlier.guesses.end());
+  }
   loop.known = [&](const Proposal& proposal) { return evaluator.known(proposal); };
   loop.stop = [&] {
     if (!options.stop || !options.stop()) return false;

@@ -19,6 +19,7 @@ namespace orrery::experiments::study {
 struct ExploreOptions {
   bool search = false;  ///< else the sweep
   std::filesystem::path out;
+  std::vector<std::filesystem::path> from{};  ///< earlier stores (earlier.hpp)
   std::size_t jobs = 1;
   bool any_build = false;
   std::function<void(std::int64_t done, std::optional<std::int64_t> total)> progress;  ///< may be empty
@@ -30,6 +31,7 @@ struct ExploreResult {
   bool interrupted = false, was_complete = false;
   std::int64_t points = 0, known = 0;  ///< of which the store had
   std::int64_t runs = 0;               ///< done now
+  std::int64_t earlier = 0;            ///< points that earlier stores had
   std::size_t forbidden = 0;           ///< points of a sweep that constraints leave out
   std::vector<std::string> notes;
 };

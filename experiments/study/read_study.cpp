@@ -191,6 +191,30 @@ void read_search(const Node& root, const sim::RegistrySet& registries, Study& st
   study.search = sim::parse_params<SearchParams>(section(root, "search"), registries, faults);
 }
 
+/// First guesses of a search: values by the names of parameters.
+void read_first(Study& study, Faults& faults) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : study.space.parameters()) names.push_back(parameter.name);
+  for (const Node& item : study.search.first) {
+    const std::size_t before = faults.size();
+    check_keys_of(item, names, faults);
+    search::Point point(study.space.size(), std::nan(""));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const Node* node = item.find(names[i]);
+      if (node == nullptr) continue;
+      const auto value = value_of(study.space.parameters()[i], *node);
+      if (!value) faults.add(node->origin(), fmt::format("expected a value of '{}', got {}", names[i], node->shown()));
+      point[i] = value.value_or(point[i]);
+    }
+    if (faults.size() != before) continue;
+    point = study.space.canonical(std::move(point));
+    if (study.space.allowed(point))
+      study.first.push_back(std::move(point));
+    else
+      faults.add(item.origin(), fmt::format("no point of the study: constraints forbid {}", study.space.text(point)));
+  }
+}
+
 /// The base without what makes it a document of its own.
 void read_base_of(const Node& root, const std::vector<std::string>& assignments, Study& study, Faults& faults) {
   study.base = read_base(root, faults);
@@ -275,6 +299,7 @@ Study read_study(const Systems& systems, Node root, const std::filesystem::path&
     read_constraints(root, study, faults);
     read_goals(root, study, faults);
     read_sweep(root, steps, study, faults);
+    read_first(study, faults);
     check_columns(study, root, faults);
   }
   faults.throw_if_any();

@@ -184,6 +184,22 @@ void StoreReader::for_each(const std::function<void(const PointRow&)>& visit) {
   }
 }
 
+void StoreReader::for_each_run(const std::function<void(const std::string&, RunResult)>& visit) {
+  std::string names;
+  int measures = 0;
+  for (const Column& column : columns_)
+    if (column.kind == "measure") {
+      names += ", " + sql_name(column.name);
+      ++measures;
+    }
+  Statement read = database_.prepare(fmt::format("SELECT key, status, reason{} FROM runs ORDER BY id", names));
+  while (read.step()) {
+    RunResult result{status_of(read.text(1)), read.text(2), {}};
+    for (int i = 0; i < measures; ++i) result.figures.push_back(number_of(read.cell(3 + i)));
+    visit(read.text(0), std::move(result));
+  }
+}
+
 BestPoints best_points(std::span<const fs::path> files, std::size_t most) {
   BestPoints best;
   std::vector<BestPoint> meeting, breaking;

@@ -27,6 +27,8 @@ class StoreReader {
   bool complete() const { return complete_; }
   /// Every point in order.
   void for_each(const std::function<void(const PointRow&)>& visit);
+  /// Every run with its key.
+  void for_each_run(const std::function<void(const std::string& key, RunResult)>& visit);
 
  private:
   std::filesystem::path file_;

@@ -158,6 +158,7 @@ void Store::create(const StoreFacts& facts) {
     if (!ignored) set_fact("source", source.generic_string());
   }
   if (!facts.set.empty()) set_fact("set", facts.set);
+  if (!facts.from.empty()) set_fact("from", facts.from);
   RowWriter add(*database_, "columns");
   for (std::size_t i = 0; i < facts.columns.size(); ++i) {
     const Column& column = facts.columns[i];
@@ -181,6 +182,10 @@ void Store::check(const StoreFacts& facts, bool any_build) {
   if (fact("hash") != facts.hash)
     refuse(fmt::format("the store is of another version of '{}': the study has changed since", facts.study),
            "give another --out, or --force to replace it");
+  if (const std::string from = fact("from").value_or(""); from != facts.from)
+    refuse(fmt::format("the store was begun with {} of other stores, not with {}", from.empty() ? "nothing" : from,
+                       facts.from.empty() ? "nothing" : facts.from),
+           "the same --from goes on with it; give another --out, or --force to replace it");
   if (!any_build && (fact("version") != facts.version || fact("build") != facts.build))
     refuse("the store was begun by another build of orrery, whose results may differ",
            "--any-build goes on all the same, --force replaces it");

@@ -43,6 +43,7 @@ struct StoreFacts {
   std::string document;  ///< the study as JSON
   std::vector<Column> columns;
   std::filesystem::path source{};  ///< the study's file; the store tells the way to it from its own folder
+  std::string from{};              ///< what it was told of earlier stores (earlier.hpp); empty if nothing was
   std::string set{};               ///< JSON list of what was laid over that file; empty if nothing was
 };
 

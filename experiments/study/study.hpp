@@ -70,7 +70,9 @@ struct SeedsParams {
 };
 
 struct SearchParams {
-  std::int64_t budget = 100, batch = 8, seed = 1, repeats = 1;
+  std::int64_t budget = 100, batch = 8, seed = 1, repeats = 1, patience = 0;
+  double gain = 1e-3;
+  std::vector<sim::Node> first;
   search::DriverRegistry::Choice driver;
 
   static constexpr auto fields() {
@@ -83,6 +85,14 @@ struct SearchParams {
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
                    "Independent searches, with seeds from `seed` on."),
+        sim::field("patience", &S::patience, Unit::count, sim::between(0, 1e7),
+                   "Points without a gain after which a search ends; 0: it goes on to its budget."),
+        sim::field("gain", &S::gain, Unit::ratio, sim::between(0, 1),
+                   "A gain is a best value better by this share of it; of several objectives a point that none found "
+                   "before comes within this share of their ranges of."),
+        sim::field("first", &S::first,
+                   "Points to look at before the driver is asked, parameters by name; what is not named has its first "
+                   "or lowest value."),
         sim::choice("driver", &S::driver, "auto", "Who proposes points.")};
   }
 };
@@ -119,6 +129,7 @@ struct Study {
   std::vector<Bottleneck> bottlenecks;
   SeedsParams seeds;
   SearchParams search;
+  std::vector<Point> first;  ///< of search.first
   std::optional<Fidelity> fidelity;
   /// How the config of a point becomes an experiment; called by several threads.
   std::function<std::unique_ptr<Experiment>(const sim::Node&)> read;

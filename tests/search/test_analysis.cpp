@@ -72,6 +72,40 @@ TEST_CASE("hypervolume in four dimensions agrees with a count of cells", "[analy
     }
 }
 
+TEST_CASE("a growing front and its volume are those of all points at once", "[analysis][prop]") {
+  sim::RandomStream random(4, "front");
+  for (const std::size_t dimensions : {2U, 3U, 4U, 5U})
+    for (int round = 0; round < 60; ++round) {
+      const std::vector<double> reference(dimensions, 6.0);
+      Front front(reference);
+      std::vector<Trial> trials;
+      std::vector<std::vector<double>> points;
+      for (int i = 0; i < 25; ++i) {  // whole numbers: many ties, and some points beyond the reference
+        std::vector<double> point;
+        for (std::size_t m = 0; m < dimensions; ++m) point.push_back(double(random.integer(0, 8)));
+        const bool covered = std::any_of(points.begin(), points.end(), [&](const auto& other) {
+          return std::equal(other.begin(), other.end(), point.begin(), [](double a, double b) { return a <= b; });
+        });
+        CHECK(front.add(point) == !covered);
+        points.push_back(point);
+        trials.push_back(trial(point));
+        CHECK(front.volume() == Approx(hypervolume(points, reference)));
+      }
+      // By the definition: nobody covers it, and of equal ones it is the first.
+      std::vector<std::size_t> expected;
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        bool best = true;
+        for (std::size_t j = 0; j < points.size(); ++j) {
+          const bool covers =
+              std::equal(points[j].begin(), points[j].end(), points[i].begin(), [](double a, double b) { return a <= b; });
+          if (j != i && covers && (points[j] != points[i] || j < i)) best = false;
+        }
+        if (best) expected.push_back(i);
+      }
+      CHECK(pareto_front(trials) == expected);
+    }
+}
+
 TEST_CASE("histories", "[analysis]") {
   const std::vector<Trial> trials{trial({5, 0}, 1), trial({1, 1}), trial({1.5, 1.5}), trial({0, 1.5}), trial({0, 0})};
   // Reference (2, 2): nothing; 1 x 1; no more; 1 + 1 x 0.5; 2 x 2.

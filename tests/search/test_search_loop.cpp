@@ -106,6 +106,46 @@ TEST_CASE("points so few that no draw finds them are found by a walk", "[search]
   }
 }
 
+TEST_CASE("first points are told in batches, free ones cost nothing of the budget", "[search]") {
+  /// Notes how many it is told at a time, and asks for the value 9.
+  struct Noting final : Driver {
+    std::vector<std::size_t> told;
+    std::vector<Proposal> ask(std::size_t most) override { return std::vector<Proposal>(most, Proposal{{9}}); }
+    void tell(std::span<const Trial> trials) override { told.push_back(trials.size()); }
+  } driver;
+  SearchOptions options{.budget = 6, .batch = 3};
+  options.first = {{{1}}, {{2}}, {{3}}, {{4}}, {{5}}};
+  options.free = 4;
+  const auto trials = run_search(driver, on_threads(bowl, 1), options);
+  CHECK(trials.size() == 10);  // 6 and the 4 that are free
+  CHECK(driver.told == std::vector<std::size_t>{3, 1, 1, 3, 2});
+  CHECK(trials[4].proposal.point == Point{5});
+  CHECK(trials[5].proposal.point == Point{9});
+}
+
+TEST_CASE("what counts as gain", "[search]") {
+  const auto trial = [](std::vector<double> objectives, double violation = 0, double fidelity = 1) {
+    return Trial{{{}, fidelity}, {.objectives = std::move(objectives), .violations = {violation}}};
+  };
+  const auto since = [&](double share, std::vector<Trial> trials) {
+    Gains gains(share);
+    for (const Trial& one : trials) gains.hear(one);
+    return gains.since();
+  };
+  CHECK(since(0.01, {trial({100}), trial({99.5}), trial({99.5})}) == 2);  // 0.5 is less than a hundredth of 100
+  CHECK(since(0.01, {trial({100}), trial({98})}) == 0);
+  CHECK(since(0, {trial({100}), trial({100})}) == 1);
+  CHECK(since(0, {trial({-1}), trial({-2})}) == 0);  // a value that is maximised falls
+  CHECK(since(0, {trial({100}), trial({1}, 0.5)}) == 1);           // beyond a limit
+  CHECK(since(0, {trial({1}, 0.5), trial({9}, 0.2)}) == 0);        // less so
+  CHECK(since(0, {trial({1}, 0.5), trial({9})}) == 0);             // not at all
+  CHECK(since(0, {trial({100}), trial({1}, 0, 0.25)}) == 0);       // a shorter run counts as none
+  CHECK(since(0, {trial({1, 5}), trial({5, 1}), trial({3, 3})}) == 0);
+  CHECK(since(0, {trial({1, 5}), trial({5, 1}), trial({5, 5})}) == 1);
+  CHECK(since(0.3, {trial({1, 5}), trial({5, 1}), trial({4.5, 2})}) == 1);  // 5 < 4.5 + 0.3 * 4, 1 < 2 + 0.3 * 4
+  CHECK(since(0.1, {trial({1, 5}), trial({5, 1}), trial({3, 3})}) == 0);
+}
+
 TEST_CASE("an objective that is no number is a failed trial", "[search]") {
   Space space;
   add(space, integer("a", 1, 3));

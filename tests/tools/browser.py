@@ -150,7 +150,7 @@ class Browser:
         return self._call(name, **parameters)
 
     def open(self, url: str, limit_s: float = 60.0) -> None:
-        """Returns when the page and its parts are loaded."""
+        """Returns when the page and its parts are loaded, and its own scripts, if it keeps them compressed, have started."""
         self._take("Page.lifecycleEvent", "Page.loadEventFired")
         answer = self._call("Page.navigate", url=url)
         if answer.get("errorText"):
@@ -158,6 +158,7 @@ class Browser:
         end = time.monotonic() + limit_s
         while "loaderId" in answer and not self._take("Page.loadEventFired"):  # none: only the part after # is new
             self._receive(end - time.monotonic(), url)
+        self.wait("return !document.querySelector('script[type=\"text/late\"]')", limit_s=max(1.0, end - time.monotonic()))
 
     def run(self, script: str, *arguments: object) -> object:
         """What the function body `script` returns, or the promise that it returns."""

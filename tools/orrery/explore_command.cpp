@@ -28,7 +28,7 @@ constexpr std::size_t kShown = 10;
 
 struct ExploreCommand {
   std::string file, out, cluster;
-  std::vector<std::string> assignments;
+  std::vector<std::string> assignments, from;
   std::optional<std::int64_t> seed;
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   bool search = false, resume = false, force = false, any_build = false, dry_run = false, json = false, quiet = false;
@@ -89,6 +89,7 @@ int explore(const Systems& systems, const ExploreCommand& options) {
   watch_for_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write, told as such
   study::ExploreOptions how{.search = options.search, .out = out, .jobs = options.jobs, .any_build = options.any_build};
+  how.from.assign(options.from.begin(), options.from.end());
   how.stop = [] { return g_interrupted != 0; };
   std::optional<study::RemoteRuns> cluster;
   if (!options.cluster.empty()) {
@@ -118,6 +119,7 @@ int explore(const Systems& systems, const ExploreCommand& options) {
   if (!options.quiet) {
     const study::StoreCounts& counts = best.counts[0];
     if (counts.ok < counts.points) fmt::print(stderr, "the first without a result: {}\n", counts.first_reason);
+    if (result.earlier > 0) fmt::print(stderr, "{} points of earlier stores\n", result.earlier);
     fmt::print(stderr, "{} points, {} of them known, {} runs; in {}\n", result.points, result.known, result.runs,
                out.string());
   }
@@ -134,6 +136,11 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
   command->add_option("--set", options->assignments, "Change a value: base.a.b=value, search.budget=50 …")
       ->allow_extra_args(false);
   command->add_option("--out", options->out, "File of the store (default runs/STUDY-HASH.sqlite)");
+  if (search)
+    command
+        ->add_option("--from", options->from,
+                     "Begin with what another store has: of this study all points, of another its best as first guesses")
+        ->allow_extra_args(false);
   command
       ->add_option("--seed", options->seed,
                    search ? "Seed of the driver (search.seed)" : "First seed of the runs (seeds.first)")

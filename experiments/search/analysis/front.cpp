@@ -78,17 +78,73 @@ double volume_of_many(const Points& points, std::span<const double> reference) {
 
 }  // namespace
 
+bool Front::add(const std::vector<double>& point) {
+  return reference_.size() == 2 ? add_to_stairs(point[0], point[1]) : add_to_points(point);
+}
+
+bool Front::add_to_stairs(double x, double y) {
+  auto next = stairs_.upper_bound(x);
+  // Of those no further right, the last is the lowest.
+  double above = reference_[1];
+  if (next != stairs_.begin()) {
+    const auto before = std::prev(next);
+    if (before->second <= y) return false;
+    above = std::min(above, before->second);
+    if (before->first == x) next = before;
+  }
+  // New area: from x to the right, under the stairs as they were and over y, step by step.
+  double left = x;
+  while (next != stairs_.end() && next->second >= y) {
+    const double right = std::min(next->first, reference_[0]);
+    if (right > left && above > y) volume_ += (right - left) * (above - y);
+    left = std::max(left, right);
+    above = std::min(above, next->second);
+    next = stairs_.erase(next);
+  }
+  const double right = next == stairs_.end() ? reference_[0] : std::min(next->first, reference_[0]);
+  if (right > left && above > y) volume_ += (right - left) * (above - y);
+  stairs_.emplace_hint(next, x, y);
+  return true;
+}
+
+bool Front::add_to_points(const std::vector<double>& point) {
+  if (std::any_of(points_.begin(), points_.end(), [&](const auto& other) { return covers(other, point); })) return false;
+  const auto inside = [&](const std::vector<double>& one) {
+    return std::equal(one.begin(), one.end(), reference_.begin(), [](double x, double limit) { return x < limit; });
+  };
+  if (inside(point)) {
+    Points limited;
+    for (const auto& other : points_) {
+      if (!inside(other)) continue;
+      limited.push_back(other);
+      for (std::size_t m = 0; m < point.size(); ++m) limited.back()[m] = std::max(other[m], point[m]);
+    }
+    volume_ += box(point, reference_) - hypervolume(std::move(limited), reference_);
+  }
+  std::erase_if(points_, [&](const auto& other) { return covers(point, other); });
+  points_.push_back(point);
+  return true;
+}
+
 std::vector<std::size_t> pareto_front(std::span<const Trial> trials) {
   std::vector<std::size_t> front;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (!counts(trials[i])) continue;
-    const auto& mine = trials[i].result.objectives;
-    const auto is_covered = [&](std::size_t other) { return covers(trials[other].result.objectives, mine); };
-    if (std::any_of(front.begin(), front.end(), is_covered)) continue;
-    std::erase_if(front, [&](std::size_t other) { return covers(mine, trials[other].result.objectives); });
-    front.push_back(i);
+  for (std::size_t i = 0; i < trials.size(); ++i)
+    if (counts(trials[i])) front.push_back(i);
+  if (front.empty()) return front;
+  const auto of = [&](std::size_t i) -> const std::vector<double>& { return trials[i].result.objectives; };
+  // Whoever covers another comes first; of equal ones the earlier.
+  std::stable_sort(front.begin(), front.end(), [&](std::size_t a, std::size_t b) {
+    return std::lexicographical_compare(of(a).begin(), of(a).end(), of(b).begin(), of(b).end());
+  });
+  std::vector<std::size_t> kept;
+  const bool two = of(front[0]).size() <= 2;
+  for (const std::size_t i : front) {
+    const auto is_covered = [&](std::size_t other) { return covers(of(other), of(i)); };
+    const std::size_t from = two && !kept.empty() ? kept.size() - 1 : 0;  // of two objectives the last has the least second
+    if (std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(from), kept.end(), is_covered)) kept.push_back(i);
   }
-  return front;
+  std::sort(kept.begin(), kept.end());
+  return kept;
 }
 
 double hypervolume(std::vector<std::vector<double>> points, std::span<const double> reference) {
@@ -127,20 +183,10 @@ std::optional<std::vector<double>> reference_behind(std::span<const Trial> trial
 
 std::vector<double> hypervolume_history(std::span<const Trial> trials, std::span<const double> reference) {
   std::vector<double> history;
-  Points front;
-  double volume = 0;
+  Front front({reference.begin(), reference.end()});
   for (const Trial& trial : trials) {
-    if (counts(trial)) {
-      const auto& point = trial.result.objectives;
-      const bool adds =
-          std::none_of(front.begin(), front.end(), [&](const auto& other) { return covers(other, point); });
-      if (adds) {
-        std::erase_if(front, [&](const auto& other) { return covers(point, other); });
-        front.push_back(point);
-        volume = hypervolume(front, reference);
-      }
-    }
-    history.push_back(volume);
+    if (counts(trial)) front.add(trial.result.objectives);
+    history.push_back(front.volume());
   }
   return history;
 }

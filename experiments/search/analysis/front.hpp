@@ -1,6 +1,7 @@
 // Fronts, the volume that they dominate, and how both came about. Objectives are minimised.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,6 +13,28 @@ namespace orrery::experiments::search {
 /// Indices of the feasible trials at full fidelity that no other such trial dominates, in order; of equal ones the
 /// first.
 std::vector<std::size_t> pareto_front(std::span<const Trial> trials);
+
+/// Points that no other covers (is no worse than everywhere), as they come in, and the volume that they dominate.
+/// Two objectives: O(log n) a point, a staircase and the area under it. More: O(n) a point, and for one that adds its
+/// exclusive volume.
+class Front {
+ public:
+  /// `reference` bounds the volume, and its size is the number of objectives.
+  explicit Front(std::vector<double> reference) : reference_(std::move(reference)) {}
+  /// Whether no point so far covers it; those that it covers go.
+  bool add(const std::vector<double>& point);
+  /// As `hypervolume` of all points so far.
+  double volume() const { return volume_; }
+
+ private:
+  bool add_to_stairs(double x, double y);
+  bool add_to_points(const std::vector<double>& point);
+
+  std::vector<double> reference_;
+  std::map<double, double> stairs_;  ///< of two objectives: the second by the first, falling
+  std::vector<std::vector<double>> points_;
+  double volume_ = 0;
+};
 
 /// Volume between points and reference: what at least one point dominates. Points that are not below the reference in
 /// every objective add nothing. Exact: sweeps for two (O(n log n)) and three objectives (O(n^2)), else inclusion by

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import gzip
 import io
 import json
 import re
@@ -48,5 +50,5 @@ class Folder(unittest.TestCase):
         return (self.run_folder / "report.html").read_text(encoding="utf-8")
 
     def figures(self) -> dict:
-        found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', self.html(), re.DOTALL)
-        return json.loads(found[1])
+        found = re.search(r'<script type="application/(json|gzip)"[^>]* id="figures">(.*?)</script>', self.html(), re.DOTALL)
+        return json.loads(found[2] if found[1] == "json" else gzip.decompress(base64.b64decode(found[2])))

@@ -1,12 +1,15 @@
 """Pieces of HTML that every report is made of, and the document around them: one file with its style, its scripts,
 plotly.js and the data of its figures inside.
 
-Every text is escaped; JSON is embedded with `<` written as \\u003c, so that no text can end its script. A content
+plotly.js and large tables are kept compressed (unpack.js). Every text is escaped; JSON is embedded with `<` written as \\u003c, so that no text can end its script. A content
 security policy forbids the page to fetch anything.
 """
 
 from __future__ import annotations
 
+import base64
+import functools
+import gzip
 import html
 import json
 from dataclasses import dataclass, field
@@ -16,6 +19,7 @@ Figure = dict  # {data, layout} as plotly.js draws it
 
 ASSETS = Path(__file__).resolve().parent
 SCRIPTS = ("page.js", "grid.js", "explorer.js", "parallel.js", "study.js")
+LARGE = 200_000  # characters of JSON that are worth compressing
 
 
 @dataclass
@@ -44,8 +48,26 @@ def plotly_js() -> str:
     """plotly.js as the installed plotly package ships it."""
     from plotly.offline import get_plotlyjs
 
-    # A copy inside a script element must not hold the element's end.
-    return get_plotlyjs().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return get_plotlyjs()
+
+
+def packed(kind: str, text: str, key: str = "") -> str:
+    """A script element of this type, compressed: unpack.js puts the text in its place."""
+    data = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    name = f' id="{key}"' if key else ""
+    return f'<script type="application/gzip" data-packed="{kind}"{name}>{data}</script>'
+
+
+@functools.cache
+def _plotly() -> str:
+    return packed("text/javascript", plotly_js())
+
+
+def _json_block(key: str, document: object) -> str:
+    text = embedded(document)
+    if len(text) < LARGE:
+        return f'<script type="application/json" id="{key}">{text}</script>'
+    return packed("application/json", text, key)
 
 
 def embedded(document: object) -> str:
@@ -66,7 +88,7 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
     source = "" if not elsewhere else f" {escape(library)}" if library.startswith("http") else " 'self'"
     policy = f"default-src 'none'; script-src 'unsafe-inline'{source}; style-src 'unsafe-inline'; img-src data: blob:"
     plotly = "" if not plots else \
-        f'<script src="{escape(library)}"></script>' if elsewhere else f"<script>{plotly_js()}</script>"
+        f'<script src="{escape(library)}"></script>' if elsewhere else _plotly()
     mark = f'<span class="status {status[1]}">{escape(status[0])}</span>' if status else ""
     tabs = [(escape(key), escape(name), body) for key, name, body in sheet.tabs]  # a key may be the name of a file
     buttons = "".join(f'<button role="tab" id="tab-{key}" aria-controls="{key}" data-tab="{key}">{name}</button>'
@@ -93,11 +115,12 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
 <main>
 <noscript><p class="note">Plots need JavaScript. The tables below do not.</p></noscript>
 {panels}</main>
-<script type="application/json" id="figures">{embedded(sheet.figures)}</script>
-<script type="application/json" id="tables">{embedded(sheet.tables)}</script>
-<script type="application/json" id="data">{embedded(sheet.data)}</script>
+{_json_block("figures", sheet.figures)}
+{_json_block("tables", sheet.tables)}
+{_json_block("data", sheet.data)}
 {plotly}
-{"".join(f"<script>{_asset(name)}</script>" for name in scripts)}
+{"".join(f'<script type="text/late">{_asset(name)}</script>' for name in scripts)}
+<script>{_asset("unpack.js")}</script>
 </body>
 </html>
 """

@@ -123,5 +123,5 @@
   }
   orrery.go = (key) => go(key, false);
   // When all scripts have said what they draw.
-  document.addEventListener("DOMContentLoaded", () => show(wanted(), false));
+  document.addEventListener("orrery-started", () => show(wanted(), false));
 })();
