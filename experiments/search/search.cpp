@@ -61,6 +61,7 @@ bool Gains::gains(const Evaluation& result) {
 
 std::vector<Trial> run_search(Driver& driver, const EvaluateBatch& evaluate, const SearchOptions& options) {
   std::vector<Trial> all;
+  std::int64_t done = 0;
   Gains gains(options.gain);
   const auto look_at = [&](std::vector<Proposal> batch) {
     std::vector<std::optional<Evaluation>> results(batch.size());
@@ -77,14 +78,16 @@ std::vector<Trial> run_search(Driver& driver, const EvaluateBatch& evaluate, con
       if (!was_known) results[i] = std::move(made[next++]);
       check(*results[i]);
       all.push_back({std::move(batch[i]), *std::move(results[i])});
-      gains.hear(all.back());
+      if (options.patience > 0) gains.hear(all.back());
       if (!was_known && options.commit) options.commit(all.back());
     }
+    done += std::ssize(batch);
     driver.tell(std::span(all).subspan(first));
+    if (!options.keep) all.clear();
   };
   const std::size_t most = std::max<std::size_t>(1, options.batch);
   const auto left = [&] {
-    return options.budget - std::max<std::int64_t>(0, std::ssize(all) - static_cast<std::int64_t>(options.free));
+    return options.budget - std::max<std::int64_t>(0, done - static_cast<std::int64_t>(options.free));
   };
   const auto ended = [&] { return left() <= 0 || (options.stop && options.stop()); };
   for (std::size_t at = 0; at < options.first.size() && !ended();) {

@@ -23,6 +23,7 @@ struct SearchOptions {
   std::size_t batch = 1;          ///< proposals evaluated before the driver hears of them
   std::vector<Proposal> first{};  ///< looked at before the driver is asked, and told to it
   std::size_t free = 0;           ///< how many of these, from the front, cost nothing of the budget
+  bool keep = true;               ///< whether all trials are given back; else none, for searches of millions
   std::int64_t patience = 0;      ///< full evaluations without gain that end the search; 0: none do
   double gain = 0;                ///< share of the best value that counts as gain (of several objectives: Gains)
   /// The result of an earlier search, if there is one: such a trial is told and counted, but neither run nor committed.

@@ -62,6 +62,7 @@ Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const E
       store_(store),
       pool_(pool),
       out_(options.out),
+      elsewhere_(options.execute != nullptr),
       execute_(options.execute ? options.execute : local_runs(pool, study.measures, options.stop)),
       stored_inputs_(store.inputs()),
       absent_(study.measures.size()),
@@ -155,6 +156,7 @@ void Evaluator::prepare(std::span<const Proposal> batch) {
     const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(i % seeds);
     batch_[i].prepared =
         prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); }, digests_);
+    if (elsewhere_) become_text(batch_[i].prepared);
   });
 }
 

@@ -49,6 +49,7 @@ class Evaluator {
   WorkerPool& pool_;
   const std::map<std::string, RunResult>* earlier_ = nullptr;
   std::filesystem::path out_;
+  bool elsewhere_ = false;  ///< runs are made by other processes
   ExecuteRuns execute_;
   InputDigests digests_;
   std::map<std::string, std::string> stored_inputs_;

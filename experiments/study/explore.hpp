@@ -24,7 +24,7 @@ struct ExploreOptions {
   bool any_build = false;
   std::function<void(std::int64_t done, std::optional<std::int64_t> total)> progress;  ///< may be empty
   std::function<bool()> stop;                                                          ///< may be empty
-  ExecuteRuns execute;  ///< empty: `jobs` threads of this process
+  ExecuteRuns execute;  ///< on other machines, of configs as texts; empty: `jobs` threads of this process
 };
 
 struct ExploreResult {

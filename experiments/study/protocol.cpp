@@ -97,12 +97,8 @@ Node protocol_header(const Study& study) {
   return node;
 }
 
-Node protocol_request(std::int64_t id, const PreparedRun& run) {
-  Node node = Node::object();
-  node.set("id", Node::integer(id));
-  node.set("key", Node::string(run.key));
-  node.set("config", run.experiment->resolved());
-  return node;
+std::string protocol_request(std::int64_t id, const PreparedRun& run) {
+  return fmt::format(R"({{"id":{},"key":"{}","config":{}}})", id, run.key, run.text);
 }
 
 void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out) {
@@ -123,7 +119,8 @@ void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out
     }
     std::string key;
     const RunOutcome result = evaluate(systems, node, measures, digests, key);
-    out << answer(node, key, result, measures).dump() << std::endl;
+    out << answer(node, key, result, measures).dump() << '\n';
+    if (in.rdbuf()->in_avail() <= 0) out.flush();  // whoever sent one line waits for its answer
   }
 }
 

@@ -17,7 +17,8 @@
 namespace orrery::experiments::study {
 namespace {
 
-constexpr int kLookMs = 100;  ///< between looks at `stop`
+constexpr int kLookMs = 100;             ///< between looks at `stop`
+constexpr std::size_t kWrite = 1 << 16;  ///< bytes that are written together
 
 struct Pipe {
   int read = -1, write = -1;
@@ -85,7 +86,7 @@ bool RemoteRuns::write(std::string text) const {
 
 RemoteRuns::Line RemoteRuns::next_line(std::string& line) {
   std::array<char, 1 << 16> buffer;
-  std::size_t end = unread_.find('\n');
+  std::size_t end = unread_.find('\n', taken_);
   while (end == std::string::npos) {
     if (stop_ && stop_()) return Line::stopped;
     pollfd ready{.fd = from_, .events = POLLIN};
@@ -93,12 +94,13 @@ RemoteRuns::Line RemoteRuns::next_line(std::string& line) {
     const ssize_t n = ::read(from_, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Line::ended;
+    unread_.erase(0, std::exchange(taken_, 0));
     const std::size_t before = unread_.size();
     unread_.append(buffer.data(), static_cast<std::size_t>(n));
     end = unread_.find('\n', before);
   }
-  line = unread_.substr(0, end);
-  unread_.erase(0, end + 1);
+  line.assign(unread_, taken_, end - taken_);
+  taken_ = end + 1;
   return Line::read;
 }
 
@@ -108,8 +110,12 @@ void RemoteRuns::operator()(std::span<const PreparedRun* const> runs,
   next_id_ += std::ssize(runs);
   // Both pipes hold little: one thread fills the one while this one empties the other.
   std::jthread writer([&] {
-    for (std::size_t i = 0; i < runs.size(); ++i)
-      if (!write(protocol_request(first + static_cast<std::int64_t>(i), *runs[i]).dump() + "\n")) return;
+    std::string lines;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      lines += protocol_request(first + static_cast<std::int64_t>(i), *runs[i]) + "\n";
+      if (lines.size() < kWrite && i + 1 < runs.size()) continue;
+      if (!write(std::exchange(lines, {}))) return;
+    }
   });
   std::vector<bool> answered(runs.size(), false);
   const auto broken = [&](const std::string& what) { sim::throw_fault({name_, ""}, what); };

@@ -34,6 +34,7 @@ class RemoteRuns {
   pid_t child_ = -1;
   int to_ = -1, from_ = -1;
   std::string unread_;
+  std::size_t taken_ = 0;  ///< of it
   std::int64_t next_id_ = 1;
 };
 

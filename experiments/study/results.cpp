@@ -21,7 +21,8 @@ Database open_store(const fs::path& file) {
   return {file, false};
 }
 
-/// Points no other of which dominates. O(points x front), after a sort in which whoever dominates comes first.
+/// Points no other of which dominates, after a sort in which whoever dominates comes first: of two objectives O(points),
+/// since the last kept has the least second one; of more O(points x front).
 void keep_front(std::vector<BestPoint>& points) {
   std::stable_sort(points.begin(), points.end(),
                    [](const BestPoint& a, const BestPoint& b) { return a.objectives < b.objectives; });
@@ -35,7 +36,9 @@ void keep_front(std::vector<BestPoint>& points) {
       }
       return better;
     };
-    if (std::none_of(front.begin(), front.end(), beats)) front.push_back(std::move(point));
+    const bool last_alone = point.objectives.size() == 2 && !front.empty();
+    if (std::none_of(last_alone ? std::prev(front.end()) : front.begin(), front.end(), beats))
+      front.push_back(std::move(point));
   }
   points = std::move(front);
 }

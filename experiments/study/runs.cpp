@@ -59,6 +59,12 @@ PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make
   return run;
 }
 
+void become_text(PreparedRun& run) {
+  if (run.experiment == nullptr) return;
+  run.text = run.experiment->resolved().dump();
+  run.experiment.reset();
+}
+
 std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span<const Measure> measures,
                                          const std::function<bool()>& stop) {
   RunOutcome outcome;

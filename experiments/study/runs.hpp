@@ -33,10 +33,14 @@ class InputDigests {
 /// A config read.
 struct PreparedRun {
   std::string key;  ///< hash of the resolved config and its inputs' content; empty if it was refused
-  std::unique_ptr<Experiment> experiment;
+  std::unique_ptr<Experiment> experiment;                   ///< null once it is a text, or its result is known
+  std::string text;                                         ///< the resolved config, for runs elsewhere
   std::vector<std::pair<std::string, std::string>> inputs;  ///< files and digests
   std::vector<sim::Fault> faults;                           ///< why it was refused
 };
+
+/// Gives up the experiment for its text, which is smaller.
+void become_text(PreparedRun& run);
 
 /// Never throws for what is wrong with the config. `make` gives the experiment.
 PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests);

@@ -15,6 +15,25 @@ namespace orrery::experiments::study {
 namespace fs = std::filesystem;
 using sim::Node;
 
+namespace {
+
+/// Whether two points of the sweep can be the same: where a parameter may not count, or a part has a row twice.
+bool may_repeat(const Study& study) {
+  const auto& parameters = study.space.parameters();
+  if (std::any_of(parameters.begin(), parameters.end(), [](auto& one) { return one.counts.has_value(); })) return true;
+  return std::any_of(study.sweep.begin(), study.sweep.end(), [&](const SweepPart& part) {
+    std::set<std::vector<double>> distinct;
+    for (std::vector<double> row : part.rows) {
+      for (std::size_t i = 0; i < row.size(); ++i)  // steps between whole numbers are rounded to them
+        if (parameters[part.parameters[i]].kind == search::ParameterKind::integer) row[i] = std::round(row[i]);
+      distinct.insert(std::move(row));
+    }
+    return distinct.size() != part.rows.size();
+  });
+}
+
+}  // namespace
+
 double Limit::violation(double x) const {
   const auto over = [](double by, double bound) { return by <= 0 ? 0 : bound == 0 ? by : by / std::abs(bound); };
   if (std::isnan(x)) return x;
@@ -81,6 +100,7 @@ bool is_study(const fs::path& file) {
 std::vector<Point> sweep_points(const Study& study, std::size_t* forbidden) {
   std::vector<Point> points;
   std::set<std::string> seen;
+  const bool repeats = may_repeat(study);
   std::size_t left_out = 0;
   std::vector<std::size_t> place(study.sweep.size());
   for (bool done = study.sweep.empty(); !done;) {
@@ -89,7 +109,7 @@ std::vector<Point> sweep_points(const Study& study, std::size_t* forbidden) {
       for (std::size_t i = 0; i < study.sweep[part].parameters.size(); ++i)
         point[study.sweep[part].parameters[i]] = study.sweep[part].rows[place[part]][i];
     point = study.space.canonical(std::move(point));
-    if (seen.insert(study.space.key(point)).second) {
+    if (!repeats || seen.insert(study.space.key(point)).second) {
       if (study.space.allowed(point))
         points.push_back(std::move(point));
       else

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+from unittest import mock
 
-from support import COMMAND, command, config
+from support import COMMAND, ROOT, command, config
 
 try:
     import distributed
@@ -52,6 +54,20 @@ def runs_of(store) -> int:
             return growing.execute("select count(*) from runs").fetchone()[0]
     except sqlite3.OperationalError:
         return 0  # not there yet
+
+
+def helpers_of(workers) -> list[int]:
+    """Processes that workers started, as far as they live."""
+    parents = {worker.pid for worker in workers}
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # it has just ended
+        if int(parent) in parents and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
 
 
 class Cluster:
@@ -136,6 +152,54 @@ class ClusterTest(unittest.TestCase):
         _, said = head.communicate(timeout=200)
         self.assertEqual(head.returncode, 0, said)
         self.assertEqual(content(out), self.local(path))
+
+    def test_3_blocks_of_cheap_runs(self):
+        """A helper that is killed amid a block: what it had not answered is done by the next."""
+        path = self.home / "cheap.json"
+        axis = {"range": [0, 5], "steps": 120}
+        path.write_text(json.dumps({
+            "kind": "study",
+            "version": 1,
+            "base": {"system": "function", "workload": {"function": "bnh", "point": {"x": 1, "y": 1}}},
+            "parameters": [
+                {"name": "x", "path": "workload.point.x", **axis},
+                {"name": "y", "path": "workload.point.y", "range": [0, 3], "steps": 120},
+            ],
+            "measures": {"f1": "f1"},
+            "objectives": [{"minimise": "f1"}],
+        }))
+        out = path.with_suffix(".remote")
+        head = subprocess.Popen([COMMAND, "sweep", path, "--out", out, "--cluster", self.cluster.address, "--quiet"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while runs_of(out) == 0 and head.poll() is None:
+            time.sleep(0.01)
+        os.kill(helpers_of(self.cluster.processes[1:])[0], signal.SIGKILL)
+        _, said = head.communicate(timeout=200)
+        self.assertEqual(head.returncode, 0, said)
+        self.assertEqual(content(out), self.local(path))
+
+    def test_what_ends_a_helper_twice_has_failed(self):
+        """A helper in Python that ends at "bad" and answers all else with the line's number."""
+        script = self.home / "helper"
+        script.write_text("#!/usr/bin/python3\nimport json, sys\nfor line in sys.stdin:\n"
+                          "    if 'bad' in line: sys.exit(3)\n"
+                          "    print(json.dumps({'id': json.loads(line).get('id'), 'status': 'ok'}), flush=True)\n")
+        script.chmod(0o755)
+        sys.path.insert(0, str(ROOT / "tools" / "python"))
+        from orrery_cluster import __main__ as cluster
+
+        lines = [json.dumps({"id": i, "what": "bad" if i in (2, 3) else "good"}) for i in range(6)]
+        block = "".join(line + "\n" for line in lines).encode()
+        with mock.patch.object(distributed, "get_worker", return_value=types.SimpleNamespace()), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("ORRERY_COMMAND", None)
+            found = cluster.evaluate(block, 6, b'{"protocol": 1}\n', str(script), "", str(self.home))
+            for helper in distributed.get_worker().orrery_helpers:
+                helper.close()
+        answers = [json.loads(line) for line in found["answers"].splitlines()]
+        self.assertEqual([a["id"] for a in answers], list(range(6)))
+        self.assertEqual([a["status"] for a in answers], ["ok", "ok", "failed", "failed", "ok", "ok"])
+        self.assertIn("exit code 3", answers[2]["reason"])
 
     def test_no_scheduler(self):
         path = self.write("nobody", points=2, requests=10)

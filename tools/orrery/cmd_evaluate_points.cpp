@@ -12,6 +12,7 @@ void add_evaluate_points(CLI::App& app, Action& action) {
   command->group("");
   command->callback([&action] {
     action = [](const Systems& systems) {
+      std::ios::sync_with_stdio(false);  // so that it can tell whether more lines are there
       experiments::study::evaluate_points(systems, std::cin, std::cout);
       return std::cout ? 0 : 1;
     };

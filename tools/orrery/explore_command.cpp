@@ -41,8 +41,9 @@ void print_requests(const study::Study& one, std::span<const study::Point> point
   fmt::print("{}\n", study::protocol_header(one).dump());
   for (const study::Point& point : points)
     for (std::int64_t seed = one.seeds.first; seed < one.seeds.first + one.seeds.count; ++seed) {
-      const study::PreparedRun run = study::prepare_run([&] { return one.read(one.config(point, 1, seed)); }, digests);
-      if (run.experiment != nullptr) fmt::print("{}\n", study::protocol_request(++id, run).dump());
+      study::PreparedRun run = study::prepare_run([&] { return one.read(one.config(point, 1, seed)); }, digests);
+      study::become_text(run);
+      if (!run.text.empty()) fmt::print("{}\n", study::protocol_request(++id, run));
     }
 }
 
