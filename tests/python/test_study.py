@@ -60,6 +60,13 @@ class StudyTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def test_a_search_begins_with_what_another_has(self):
+        document = study() | {"search": {"driver": {"policy": "random"}, "budget": 2, "batch": 1}}
+        swept = orrery.Study(document).sweep(jobs=2)
+        more = orrery.Study(document).search(jobs=2, earlier=[swept])
+        self.assertEqual(more.last["earlier"], len(swept.points))
+        self.assertEqual(more.last["runs"], more.last["points"] - more.last["earlier"])
+
     def test_equals_the_command(self):
         """Rows, best points and analysis are those of `orrery sweep`, `best` and `analyse`, from file and from dict."""
         file = self.home / "study.json"

@@ -51,11 +51,13 @@ class PyStudy {
 
   std::string store_file(bool search) const { return study::default_store(study_, search).string(); }
 
-  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one.
+  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one. `from`: earlier stores.
   py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress,
-                   const std::vector<std::string>& cluster, const std::string& address) const {
+                   const std::vector<std::string>& cluster, const std::string& address,
+                   const std::vector<std::string>& from) const {
     Watched watched(std::move(progress));
     study::ExploreOptions how{.search = search, .out = out, .jobs = jobs, .any_build = any_build};
+    how.from.assign(from.begin(), from.end());
     how.stop = [&] { return watched.stopped(); };
     how.progress = [&](std::int64_t done, std::optional<std::int64_t> total) {
       watched.report({.done = done, .total = total, .what = "points"});
@@ -72,6 +74,7 @@ class PyStudy {
     py::dict told;
     told["points"] = result.points;
     told["known"] = result.known;
+    told["earlier"] = result.earlier;
     told["runs"] = result.runs;
     told["forbidden"] = result.forbidden;
     told["reused"] = result.was_complete;
@@ -192,7 +195,7 @@ void bind_study(py::module_& module, const SharedKnown& known) {
       .def("config", &PyStudy::config, py::arg("file"), py::arg("id"))
       .def("check", &PyStudy::check, py::arg("most"))
       .def("explore", &PyStudy::explore, py::arg("search"), py::arg("out"), py::arg("jobs"), py::arg("any_build"),
-           py::arg("progress"), py::arg("cluster"), py::arg("address"));
+           py::arg("progress"), py::arg("cluster"), py::arg("address"), py::arg("earlier"));
   module.def("read_store", &read_store, py::arg("file"));
   module.def(
       "remove_store", [](const std::string& file) { study::Store::remove(file); }, py::arg("file"));

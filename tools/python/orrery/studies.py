@@ -88,13 +88,14 @@ class Study(Stored):
         return "search" if facts["objectives"] and (stated or not facts["sweeps"]) else "sweep"
 
     def run(self, jobs: int | None = None, progress=None, *, mode: str | None = None, force: bool = False,
-            any_build: bool = False, cluster: str | None = None) -> Study:
+            any_build: bool = False, cluster: str | None = None, earlier=()) -> Study:
         """Explores it to the end and gives itself back; goes on where an interrupted one stopped.
 
         `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
         runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
         goes on with a store that another build (or the command) began. `cluster` is the address of a Dask scheduler
-        whose workers do the runs (docs/clusters.md).
+        whose workers do the runs (docs/clusters.md). A search begins with what `earlier` studies or stores have, as
+        `orrery search --from` (docs/studies.md).
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"
@@ -108,7 +109,8 @@ class Study(Stored):
             _orrery.remove_store(str(self.store))
         jobs = (os.cpu_count() or 1) if jobs is None else jobs
         handing = [] if cluster is None else self._cluster(cluster)
-        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress), handing, cluster or "")
+        before = [str(one._file()) if isinstance(one, Stored) else os.fspath(one) for one in earlier]
+        self.last = core.explore(search, str(self.store), jobs, any_build, teller(progress), handing, cluster or "", before)
         return self
 
     def _cluster(self, address: str) -> list[str]:
