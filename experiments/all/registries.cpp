@@ -5,6 +5,7 @@
 #include "experiments/base/built_graphs.hpp"
 #include "experiments/rl/core/env.hpp"
 #include "experiments/rl/core/learner.hpp"
+#include "experiments/rl/learned_policies.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
@@ -35,7 +36,9 @@ void add_policies(sim::RegistrySet& all, policies::Registries policies) {
 
 SharedRegistries all_registries(std::span<const policies::LoadedPlugin> plugins) {
   auto all = std::make_shared<sim::RegistrySet>();
-  add_policies(*all, policies::all_policies(plugins));
+  policies::Registries decisions = policies::all_policies(plugins);
+  rl::add_learned_policies(decisions);
+  add_policies(*all, std::move(decisions));
   add_filled(*all, "cost_model", hw::register_cost_models);
   add_filled(*all, "topology", hw::register_topologies);
   add_filled(*all, "routing", hw::register_routing);

@@ -12,6 +12,7 @@
 #include "experiments/base/quartiles.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/base/text_file.hpp"
+#include "experiments/rl/policy_file.hpp"
 #include "experiments/rl/training.hpp"
 
 namespace orrery::experiments {
@@ -183,6 +184,7 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
   Archive archive;
   training.state(archive);
   write_checkpoint(*sink.folder / name, identity, archive);
+  write_policy(*sink.folder / fmt::format("seed-{}.policy", seed), training.policy(config_.env, config_.learner));
 }
 
 Outcome RlExperiment::run(const RunSink& sink) const {

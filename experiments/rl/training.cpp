@@ -95,6 +95,20 @@ void Training::evaluate() {
   curve_.push_back(std::move(point));
 }
 
+PolicyFile Training::policy(const EnvRegistry::Choice& env, const LearnerRegistry::Choice& learner) {
+  Archive archive;
+  learner_->policy(archive);
+  return {.env = env.name,
+          .env_params = env.params,
+          .learner = learner,
+          .regrouped = plan_.agents != Agents::as_is,
+          .spec = spec(),
+          .seed = static_cast<std::int64_t>(plan_.seed),
+          .steps = steps_,
+          .eval_return = curve_.empty() ? 0 : curve_.back().eval_return,
+          .bytes = archive.bytes()};
+}
+
 void Training::state(Archive& archive) {
   archive(envs_, sums_, curve_, steps_, episodes_, ended_, ended_sum_, best_reward_);
   learner_->state(archive);

@@ -11,6 +11,7 @@
 #include "experiments/rl/core/agents.hpp"
 #include "experiments/rl/core/learner.hpp"
 #include "experiments/rl/core/vector_env.hpp"
+#include "experiments/rl/policy_file.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -48,6 +49,8 @@ class Training {
   void advance();
   const std::vector<CurvePoint>& curve() const { return curve_; }
   void state(Archive& archive);
+  /// What it has learned so far; `env` and `learner` are the plan's.
+  PolicyFile policy(const EnvRegistry::Choice& env, const LearnerRegistry::Choice& learner);
 
  private:
   void step();

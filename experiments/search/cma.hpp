@@ -32,6 +32,11 @@ class CmaDistribution {
   /// Largest deviation in any direction, and longest over shortest axis.
   double largest() const { return sigma_ * axes_.maxCoeff(); }
   double elongation() const { return axes_.maxCoeff() / axes_.minCoeff(); }
+  /// Whatever it goes on from, named to an archive (rl/core/archive.hpp).
+  template <class Archive>
+  void state(Archive& archive) {
+    archive(mean_, sigma_, c_, basis_, axes_, path_c_, path_sigma_, generation_, decomposed_);
+  }
 
  private:
   void decompose();

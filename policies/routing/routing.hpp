@@ -64,6 +64,7 @@ struct RouteView {
   std::span<const ReplicaFacts> replicas;
   RouteRequest request;
   std::optional<std::int64_t> ttft_ps;  ///< the target of the run
+  std::int64_t cluster = 0;             ///< replicas that there are, whether they may take the request or not
 };
 
 class Router {

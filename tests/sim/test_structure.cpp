@@ -55,7 +55,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"evolve", {"base", "claims"}},
     {"study", {"base", "search", "claims"}},
     {"rl/core", {"base"}},
-    {"rl/learners", {"base", "rl/core"}},
+    {"rl/learners", {"base", "search", "rl/core"}},
     {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
     {"rl", {"base", "rl/core", "rl/learners", "rl/envs"}},
     {"fidelity", {"base", "experts", "systems/experts", "systems/serving", "systems/training"}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "sim/base/math.hpp"
 
@@ -50,8 +51,11 @@ double masked_softmax(const double* out, const std::uint8_t* mask, std::size_t n
 
 std::size_t masked_argmax(const double* numbers, const std::uint8_t* mask, std::size_t n) {
   std::size_t best = n;
-  for (std::size_t i = 0; i < n; ++i)
-    if ((mask == nullptr || mask[i] != 0) && (best == n || numbers[i] > numbers[best])) best = i;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (mask != nullptr && mask[i] == 0) continue;
+    if (std::isnan(numbers[i])) throw std::domain_error("an output of the network is not a number");
+    if (best == n || numbers[i] > numbers[best]) best = i;
+  }
   return best == n ? 0 : best;
 }
 

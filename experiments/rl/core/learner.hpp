@@ -48,6 +48,8 @@ class Learner {
   virtual void learn(const Experience& experience) = 0;
   /// All that training goes on from, between learn() and act().
   virtual void state(Archive& archive) = 0;
+  /// Of it, what acting greedily needs.
+  virtual void policy(Archive& archive) { state(archive); }
   /// Names and values of what it watches in itself (losses, entropy), as of the last update.
   virtual std::vector<std::pair<std::string, double>> figures() const { return {}; }
 };

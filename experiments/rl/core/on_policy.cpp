@@ -22,6 +22,7 @@ MatrixXd gather(const MatrixXd& from, Index first_row, Index rows, std::span<con
 /// One agent: its place in the rows of all, its actor, and what it did in this round (columns: step by step, in each
 /// the environments).
 struct Actor {
+  Reading reading;
   ActionHead head;
   Index observation = 0, width = 0;  ///< place and length of its observation
   std::size_t action = 0, mask = 0;
@@ -45,18 +46,18 @@ class OnPolicy final : public Learner {
         setup_(setup),
         width_(static_cast<Index>(setup.spec.observation_size())),
         mask_width_(setup.spec.masked ? setup.spec.mask_size() : 0),
-        normaliser_(width_),
+        normaliser_(setup.spec.agents.size() == 1 ? Reading(setup.spec.agents[0]).inputs() : width_),
         returns_(static_cast<Index>(setup.spec.agents.size())),
         observations_(width_, static_cast<Index>(settings.horizon) * static_cast<Index>(setup.envs)) {
     Index observation = 0;
     std::size_t action = 0, mask = 0;
     for (const AgentSpec& agent : setup.spec.agents) {
-      Actor actor{.head = ActionHead(agent.action)};
+      Actor actor{.reading = Reading(agent), .head = ActionHead(agent.action)};
       actor.observation = observation;
       actor.width = static_cast<Index>(agent.observation.size());
       actor.action = action;
       actor.mask = mask;
-      actor.net = Mlp(actor.width, settings.network, actor.head.outputs(),
+      actor.net = Mlp(actor.reading.inputs(), settings.network, agent.per_choice > 0 ? 1 : actor.head.outputs(),
                       setup.random.child("actor").child(actors_.size()), 0.01);
       actor.adam = Adam(actor.net.parameters().size());
       if (!settings.shared_critic) add_critic(observation, actor.width, {actors_.size()});
@@ -75,6 +76,10 @@ class OnPolicy final : public Learner {
   void act(const View& view, Act how, std::span<double> actions) override;
   void learn(const Experience& experience) override;
   void state(Archive& archive) override;
+  void policy(Archive& archive) override {
+    archive(normaliser_);
+    for (Actor& actor : actors_) archive(actor.net);
+  }
   std::vector<std::pair<std::string, double>> figures() const override {
     return {{"entropy", entropy_}, {"critic_loss", critic_loss_}, {"clipped", clipped_}};
   }
@@ -89,7 +94,9 @@ class OnPolicy final : public Learner {
   }
   MatrixXd seen(const View& view) const {
     const ConstMatrix rows(view.observations.data(), width_, static_cast<Index>(view.n));
-    return settings_.normalise ? normaliser_.apply(rows) : MatrixXd(rows);
+    if (!settings_.normalise) return rows;
+    if (actors_.size() > 1) return normaliser_.apply(rows);
+    return actors_[0].reading.together(normaliser_.apply(actors_[0].reading.apart(rows)));
   }
   const std::uint8_t* mask_of(std::span<const std::uint8_t> masks, std::size_t column, const Actor& actor) const {
     return mask_width_ == 0 ? nullptr : masks.data() + column * mask_width_ + actor.mask;
@@ -118,15 +125,18 @@ class OnPolicy final : public Learner {
 
 void OnPolicy::act(const View& view, Act how, std::span<double> actions) {
   const bool explore = how == Act::explore;
-  if (explore && settings_.normalise)
-    normaliser_.add(ConstMatrix(view.observations.data(), width_, static_cast<Index>(view.n)));
+  if (explore && settings_.normalise) {
+    const ConstMatrix rows(view.observations.data(), width_, static_cast<Index>(view.n));
+    normaliser_.add(actors_.size() > 1 ? MatrixXd(rows) : actors_[0].reading.apart(rows));
+  }
   const MatrixXd observed = seen(view);
   const std::size_t width = setup_.spec.action_size();
   std::vector<double> raw(view.n * width), logs(view.n * actors_.size());
   sim::RandomStream random = setup_.random.child("act").child(static_cast<std::uint64_t>(calls_));
   for (std::size_t a = 0; a < actors_.size(); ++a) {
     const Actor& actor = actors_[a];
-    const MatrixXd out = actor.net.forward(observed.middleRows(actor.observation, actor.width));
+    const MatrixXd out = actor.reading.outputs(
+        actor.net.forward(actor.reading.apart(observed.middleRows(actor.observation, actor.width))));
     for (std::size_t i = 0; i < view.n; ++i) {
       const double* column = out.col(static_cast<Index>(i)).data();
       const std::uint8_t* mask = mask_of(view.masks, i, actor);
@@ -243,7 +253,8 @@ void OnPolicy::improve_actor(Actor& actor, std::span<const std::size_t> columns,
   const double scale = settings_.normalise_advantages && columns.size() > 1 ? 1 / (std::sqrt(square) + 1e-8) : 1;
   const double shift = settings_.normalise_advantages && columns.size() > 1 ? mean : 0;
   Mlp::Tape tape;
-  const MatrixXd& out = actor.net.forward(gather(observations_, actor.observation, actor.width, columns), tape);
+  const MatrixXd seen = gather(observations_, actor.observation, actor.width, columns);
+  const MatrixXd out = actor.reading.outputs(actor.net.forward(actor.reading.apart(seen), tape));
   MatrixXd d = MatrixXd::Zero(out.rows(), out.cols());
   entropy_ = clipped_ = 0;
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -260,7 +271,7 @@ void OnPolicy::improve_actor(Actor& actor, std::span<const std::size_t> columns,
     clipped_ += beyond ? 1 / count : 0;
   }
   VectorXd gradient = actor.net.zero();
-  actor.net.backward(tape, d, gradient);
+  actor.net.backward(tape, actor.reading.derivatives(d), gradient);
   actor.adam.step(actor.net.parameters(), std::move(gradient), rate, settings_.most_gradient);
 }
 

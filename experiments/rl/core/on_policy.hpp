@@ -17,6 +17,7 @@
 
 #include "experiments/rl/core/action_head.hpp"
 #include "experiments/rl/core/learner.hpp"
+#include "experiments/rl/core/reading.hpp"
 
 namespace orrery::experiments::rl {
 

@@ -17,9 +17,11 @@ struct ServingAdmissionParams : ServingEnvParams {
 
 class AskingAdmission final : public policies::AdmissionControl {
  public:
-  explicit AskingAdmission(DecisionPort& port) : port_(port) {}
+  explicit AskingAdmission(SharedPort port) : port_(std::move(port)) {}
 
   std::optional<std::string_view> reject(const policies::AdmissionView& view) override {
+    if (!begun_) port_->begin(admission_spec());
+    begun_ = true;
     double least_requests = 0, least_queued = 0, requests = 0, queued = 0;
     for (std::size_t i = 0; i < view.replicas.size(); ++i) {
       const auto of_requests = static_cast<double>(view.replicas[i].requests);
@@ -38,16 +40,19 @@ class AskingAdmission final : public policies::AdmissionControl {
                            squeezed(static_cast<double>(view.request.prefill_tokens)),
                            static_cast<double>(view.request.priority),
                            squeezed(static_cast<double>(view.parked))};
-    std::copy(std::begin(seen), std::end(seen), port_.observation().begin());
-    if (port_.ask(view.now)[0] != 0) return std::nullopt;
+    std::copy(std::begin(seen), std::end(seen), port_->observation().begin());
+    if (port_->ask(view.now)[0] != 0) return std::nullopt;
     return "turned_away";
   }
 
  private:
-  DecisionPort& port_;
+  SharedPort port_;
+  bool begun_ = false;
 };
 
-EnvSpec admission_spec(const ServingConfig&) {
+}  // namespace
+
+EnvSpec admission_spec() {
   const double endless = std::numeric_limits<double>::infinity();
   AgentSpec agent{.name = "admission", .action = ActionSpace::discrete(2)};
   for (const char* name :
@@ -58,17 +63,19 @@ EnvSpec admission_spec(const ServingConfig&) {
   return {.agents = {std::move(agent)}};
 }
 
-}  // namespace
+std::unique_ptr<policies::AdmissionControl> asking_admission(SharedPort port) {
+  return std::make_unique<AskingAdmission>(std::move(port));
+}
 
 void add_serving_admission_env(EnvRegistry& registry) {
   registry.add<ServingAdmissionParams>(
       "serving_admission", "Whether every request of a serving run comes in.",
       [](const ServingAdmissionParams& params, const Systems& systems) {
-        return std::make_unique<ServingEnv>(
-            params, systems, admission_spec, [](ServingConfig& config, DecisionPort& port) {
-              config.policies.admission.name = "learner";
-              config.policies.admission.make = [&port] { return std::make_unique<AskingAdmission>(port); };
-            });
+        const auto spec = [](const ServingConfig&) { return admission_spec(); };
+        return std::make_unique<ServingEnv>(params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
+          config.policies.admission.name = "learner";
+          config.policies.admission.make = [port] { return asking_admission(port); };
+        });
       });
 }
 

@@ -28,13 +28,15 @@ struct ServingBatchingParams : ServingEnvParams {
 
 class AskingBatching final : public policies::Batching {
  public:
-  AskingBatching(DecisionPort& port, std::vector<std::unique_ptr<policies::Batching>> choices)
-      : port_(port), choices_(std::move(choices)) {}
+  AskingBatching(SharedPort port, std::vector<std::unique_ptr<policies::Batching>> choices)
+      : port_(std::move(port)), choices_(std::move(choices)) {}
 
   void decide(const policies::BatchView& view, policies::BatchDecision& out) override {
     if (view.waiting.empty() && view.prefilling.empty()) return choices_.front()->decide(view, out);
+    if (!begun_) port_->begin(batching_spec(std::ssize(choices_)));
+    begun_ = true;
     show(view);
-    choices_[static_cast<std::size_t>(port_.ask(view.now)[0])]->decide(view, out);
+    choices_[static_cast<std::size_t>(port_->ask(view.now)[0])]->decide(view, out);
     // A policy of whole prompts may not know what to do with a prompt that another has begun.
     const bool work = !out.items.empty() || !out.admit.empty() || (view.decoding > 0 && out.decode_rest);
     if (work || view.running.empty()) return;
@@ -64,15 +66,34 @@ class AskingBatching final : public policies::Batching {
                            squeezed(waited),
                            squeezed(prompt),
                            squeezed(static_cast<double>(view.decode_context))};
-    std::copy(std::begin(seen), std::end(seen), port_.observation().begin());
+    std::copy(std::begin(seen), std::end(seen), port_->observation().begin());
   }
 
-  DecisionPort& port_;
+  SharedPort port_;
+  bool begun_ = false;
   std::vector<std::unique_ptr<policies::Batching>> choices_;
 };
 
-std::vector<policies::BatchingRegistry::Choice> read_choices(const std::vector<sim::Node>& blocks,
-                                                             const policies::BatchingRegistry& registry) {
+}  // namespace
+
+EnvSpec batching_spec(std::int64_t choices) {
+  const double endless = std::numeric_limits<double>::infinity();
+  AgentSpec agent{.name = "batching", .action = ActionSpace::discrete(choices)};
+  for (const char* name : {"waiting", "prefilling", "decoding"}) agent.observation.push_back({name, 0, endless});
+  agent.observation.push_back({"kv_share", 0, 1});
+  for (const char* name : {"head_waited_s", "head_prompt_tokens", "decode_context"})
+    agent.observation.push_back({name, 0, endless});
+  return {.agents = {std::move(agent)}};
+}
+
+std::unique_ptr<policies::Batching> asking_batching(SharedPort port, std::vector<policies::BatchingRegistry::Choice> of) {
+  std::vector<std::unique_ptr<policies::Batching>> made;
+  for (const auto& choice : of) made.push_back(choice.make());
+  return std::make_unique<AskingBatching>(std::move(port), std::move(made));
+}
+
+std::vector<policies::BatchingRegistry::Choice> batching_choices(const std::vector<sim::Node>& blocks,
+                                                                 const policies::BatchingRegistry& registry) {
   if (blocks.size() == 1) throw std::invalid_argument("expected at least two choices");
   sim::Faults faults;
   std::vector<policies::BatchingRegistry::Choice> choices;
@@ -86,32 +107,17 @@ std::vector<policies::BatchingRegistry::Choice> read_choices(const std::vector<s
   return choices;
 }
 
-}  // namespace
-
 void add_serving_batching_env(EnvRegistry& registry) {
   registry.add<ServingBatchingParams>(
       "serving_batching", "Which of several policies makes the next batch of a serving run.",
       [](const ServingBatchingParams& params, const Systems& systems) {
-        const auto choices = read_choices(params.choices, systems.registry<policies::BatchingRegistry>());
-        const auto spec = [n = std::ssize(choices)](const ServingConfig&) {
-          const double endless = std::numeric_limits<double>::infinity();
-          AgentSpec agent{.name = "batching", .action = ActionSpace::discrete(n)};
-          for (const char* name : {"waiting", "prefilling", "decoding"})
-            agent.observation.push_back({name, 0, endless});
-          agent.observation.push_back({"kv_share", 0, 1});
-          for (const char* name : {"head_waited_s", "head_prompt_tokens", "decode_context"})
-            agent.observation.push_back({name, 0, endless});
-          return EnvSpec{.agents = {std::move(agent)}};
-        };
-        return std::make_unique<ServingEnv>(params, systems, spec,
-                                            [choices](ServingConfig& config, DecisionPort& port) {
-                                              for (ReplicaGroup& group : config.groups)
-                                                group.batching.make = [&port, choices] {
-                                                  std::vector<std::unique_ptr<policies::Batching>> made;
-                                                  for (const auto& choice : choices) made.push_back(choice.make());
-                                                  return std::make_unique<AskingBatching>(port, std::move(made));
-                                                };
-                                            });
+        const auto choices = batching_choices(params.choices, systems.registry<policies::BatchingRegistry>());
+        const auto spec = [n = std::ssize(choices)](const ServingConfig&) { return batching_spec(n); };
+        return std::make_unique<ServingEnv>(
+            params, systems, spec, [choices](ServingConfig& config, const SharedPort& port) {
+              for (ReplicaGroup& group : config.groups)
+                group.batching.make = [port, choices] { return asking_batching(port, choices); };
+            });
       });
 }
 

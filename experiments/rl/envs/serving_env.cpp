@@ -1,6 +1,9 @@
 #include "experiments/rl/envs/serving_env.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "experiments/systems/serving/system.hpp"
 #include "sim/base/math.hpp"
@@ -11,7 +14,7 @@ double squeezed(double x) {
   return sim::det_log1p(x);
 }
 
-std::span<const double> DecisionPort::ask(sim::Time now) {
+std::span<const double> TrainingPort::ask(sim::Time now) {
   now_ = now;
   run_->pause();
   return action_;
@@ -20,15 +23,20 @@ std::span<const double> DecisionPort::ask(sim::Time now) {
 /// Books the worth of requests as they end.
 class ServingEnv::Meter final : public RunObserver {
  public:
-  Meter(const ServingEnvParams& params, const ServingConfig& config, DecisionPort& port)
+  Meter(const ServingEnvParams& params, const ServingConfig& config, DecisionPort* port)
       : params_(params), slo_(config.slo), scale_(tick_scale(config.run.tick_s)), port_(port) {}
 
   void request_ended(const RequestRecord& record) override {
     ++ended;
-    port_.add_reward(record.status == "completed" ? worth(record) : params_.rejected);
+    const double one = record.status == "completed" ? worth(record) : params_.rejected;
+    if (params_.relative)
+      all.push_back(one);
+    else
+      port_->add_reward(one);
   }
   double seconds(sim::Time time) const { return scale_.seconds(time); }
   std::int64_t ended = 0;
+  std::vector<double> all;  ///< the worth of each request, where the whole counts
 
  private:
   double worth(const RequestRecord& record) const {
@@ -53,12 +61,32 @@ class ServingEnv::Meter final : public RunObserver {
   ServingEnvParams params_;
   SloParams slo_;
   sim::TickScale scale_;
-  DecisionPort& port_;
+  DecisionPort* port_;
 };
+
+namespace {
+
+double mean_of(std::span<const double> all) {
+  double sum = 0;
+  for (const double one : all) sum += one;
+  return all.empty() ? 0 : sum / static_cast<double>(all.size());
+}
+/// Mean of the worst hundredth, at least one.
+double worst_of(std::vector<double> all) {
+  const std::size_t few = std::min(all.size(), std::max<std::size_t>(1, all.size() / 100));
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(few), all.end());
+  return mean_of(std::span(all).first(few));
+}
+/// By which share of it `own` is above `other`.
+double gain(double own, double other) {
+  return other == 0 ? own : (own - other) / std::abs(other);
+}
+
+}  // namespace
 
 ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
                        const std::function<EnvSpec(const ServingConfig&)>& spec,
-                       const std::function<void(ServingConfig&, DecisionPort&)>& install)
+                       const std::function<void(ServingConfig&, const SharedPort&)>& install)
     : params_(params) {
   const std::filesystem::path shipped = home_folder() / "experiments/studies/first_light.json";
   sim::Node root = sim::read_config(params.config.empty() ? shipped : std::filesystem::path(params.config));
@@ -68,8 +96,9 @@ ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
   faults.throw_if_any();
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};
+  if (params_.relative) own_ = std::make_unique<ServingSetup>(config);
   install(config, port_);
-  meter_ = std::make_unique<Meter>(params_, config, port_);
+  meter_ = std::make_unique<Meter>(params_, config, port_.get());
   setup_ = std::make_unique<ServingSetup>(config);
   if (setup_->infeasible()) throw std::invalid_argument(setup_->infeasible()->reason);
 }
@@ -81,32 +110,44 @@ ServingEnv::~ServingEnv() {
 void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   run_.reset();
   over_ = false;
-  port_ = {};
+  *port_ = {};
   meter_->ended = 0;
-  run_ = std::make_unique<PausableRun>([this, seed](PausableRun&) {
-    RunChange change;
-    change.replication = static_cast<std::int64_t>(seed >> 1);  // a seed of 64 bits, a number of 63
-    change.requests = params_.requests;
-    (void)setup_->run(meter_.get(), {}, change);
-  });
-  port_.run_ = run_.get();
+  meter_->all.clear();
+  if (own_ != nullptr) {
+    (void)own_->run(meter_.get(), {}, change(seed));
+    own_worth_ = std::exchange(meter_->all, {});
+    meter_->ended = 0;
+  }
+  run_ = std::make_unique<PausableRun>(
+      [this, seed](PausableRun&) { (void)setup_->run(meter_.get(), {}, change(seed)); });
+  port_->run_ = run_.get();
   advance(out);
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
 }
 
 void ServingEnv::step(std::span<const double> action, TimeStep& out) {
-  port_.action_ = action;
+  port_->action_ = action;
   advance(out);
+}
+
+RunChange ServingEnv::change(std::uint64_t seed) const {
+  RunChange change;
+  change.replication = static_cast<std::int64_t>(seed >> 1);  // a seed of 64 bits, a number of 63
+  change.requests = params_.requests;
+  return change;
 }
 
 void ServingEnv::advance(TimeStep& out) {
   clear_step(spec_, out);
-  port_.step_ = &out;
-  port_.reward_ = 0;
+  port_->step_ = &out;
+  port_->reward_ = 0;
   over_ = over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
   out.terminated = over_;
-  out.rewards[0] = port_.reward_;
-  out.info[0] = meter_->seconds(port_.now_);
+  out.rewards[0] = port_->reward_;
+  if (params_.relative && over_)
+    out.rewards[0] = gain(mean_of(meter_->all), mean_of(own_worth_)) +
+                     params_.tail * gain(worst_of(meter_->all), worst_of(own_worth_));
+  out.info[0] = meter_->seconds(port_->now_);
   out.info[1] = static_cast<double>(meter_->ended);
 }
 

@@ -13,11 +13,12 @@
 
 #include "experiments/rl/core/env.hpp"
 #include "experiments/rl/core/pausable.hpp"
-#include "experiments/systems/serving/config/config.hpp"
+#include "experiments/rl/envs/decisions.hpp"
 #include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
 class ServingSetup;
+struct RunChange;
 }
 
 namespace orrery::experiments::rl {
@@ -40,7 +41,8 @@ struct ServingEnvParams {
   sim::Node override_;
   std::int64_t requests = 200;
   ServingReward reward = ServingReward::e2e;
-  double rejected = -10;
+  double rejected = -10, tail = 0;
+  bool relative = false;
 
   static constexpr auto fields() {
     using P = ServingEnvParams;
@@ -52,19 +54,24 @@ struct ServingEnvParams {
         sim::field("requests", &P::requests, Unit::requests, sim::between(1, 1e9), "Of an episode."),
         sim::field("reward", &P::reward, "What a request is worth when it ends."),
         sim::field("rejected", &P::rejected, Unit::none, sim::any_value(), "What one is worth that is turned away."),
+        sim::field("relative", &P::relative,
+                   "One reward at the end of an episode: by which share the mean worth of a request is above what the "
+                   "config's own policy gets from the same requests."),
+        sim::field("tail", &P::tail, Unit::ratio, sim::at_least(0),
+                   "Weight, beside the mean's 1, of the same for the worst hundredth of requests; counts where "
+                   "'relative' does."),
     };
   }
 };
 
-/// Where a policy meets the learner. The spans are of the step under way; ask() comes back with the action.
-class DecisionPort {
+/// Where a policy meets a training: the run stops until the learner has acted.
+class TrainingPort final : public DecisionPort {
  public:
-  std::span<double> observation() { return step_->observation; }
-  std::span<std::uint8_t> mask() { return step_->mask; }
-  /// Adds to the reward of the step under way.
-  void add_reward(double reward) { reward_ += reward; }
-  /// Stops the run until the learner has acted.
-  std::span<const double> ask(sim::Time now);
+  void begin(const EnvSpec&) override {}  // the environment's, which this run made
+  std::span<double> observation() override { return step_->observation; }
+  std::span<std::uint8_t> mask() override { return step_->mask; }
+  void add_reward(double reward) override { reward_ += reward; }
+  std::span<const double> ask(sim::Time now) override;
 
  private:
   friend class ServingEnv;
@@ -77,11 +84,11 @@ class DecisionPort {
 
 class ServingEnv final : public Env {
  public:
-  /// `install` puts the asking policy into the config; the port outlives what it makes. Throws sim::ConfigError for
+  /// `install` puts the asking policy into the config. Throws sim::ConfigError for
   /// faults of the config, std::invalid_argument for a design that does not fit.
   ServingEnv(const ServingEnvParams& params, const Systems& systems,
              const std::function<EnvSpec(const ServingConfig&)>& spec,
-             const std::function<void(ServingConfig&, DecisionPort&)>& install);
+             const std::function<void(ServingConfig&, const SharedPort&)>& install);
   ~ServingEnv() override;
 
   const EnvSpec& spec() const override { return spec_; }
@@ -91,17 +98,17 @@ class ServingEnv final : public Env {
  private:
   class Meter;
   void advance(TimeStep& out);
+  RunChange change(std::uint64_t seed) const;
 
   ServingEnvParams params_;
   EnvSpec spec_;
-  DecisionPort port_;
+  std::shared_ptr<TrainingPort> port_ = std::make_shared<TrainingPort>();
   std::unique_ptr<Meter> meter_;
   std::unique_ptr<ServingSetup> setup_;
+  std::unique_ptr<ServingSetup> own_;  ///< with the config's own policy, to compare with
+  std::vector<double> own_worth_;      ///< of each request in this episode
   bool over_ = false;  // the run is
   std::unique_ptr<PausableRun> run_;
 };
-
-/// ln(1 + x): counts and tokens on a scale that learners like.
-double squeezed(double x);
 
 }  // namespace orrery::experiments::rl

@@ -22,11 +22,13 @@ struct ServingScalingParams : ServingEnvParams {
 
 class AskingScaling final : public policies::Scaling {
  public:
-  AskingScaling(DecisionPort& port, double cost) : port_(port), cost_(cost) {}
+  AskingScaling(SharedPort port, double cost) : port_(std::move(port)), cost_(cost) {}
 
   std::int64_t wanted(const policies::ScalingView& view) override {
+    if (!begun_) port_->begin(scaling_spec(view.most));
+    begun_ = true;
     const double since = static_cast<double>((view.now - last_).ticks * view.ps_per_tick) * 1e-12;
-    port_.add_reward(-cost_ * static_cast<double>(up_) * since);
+    port_->add_reward(-cost_ * static_cast<double>(up_) * since);
     double requests = 0, queued = 0;
     for (const policies::ReplicaFacts& facts : view.replicas) {
       requests += static_cast<double>(facts.requests);
@@ -39,24 +41,25 @@ class AskingScaling final : public policies::Scaling {
                            std::clamp(view.busy, 0.0, 1.0),
                            squeezed(requests / up),
                            squeezed(queued / up)};
-    std::copy(std::begin(seen), std::end(seen), port_.observation().begin());
+    std::copy(std::begin(seen), std::end(seen), port_->observation().begin());
     last_ = view.now;
-    const std::int64_t wanted = view.least + static_cast<std::int64_t>(port_.ask(view.now)[0]);
+    const std::int64_t wanted = view.least + static_cast<std::int64_t>(port_->ask(view.now)[0]);
     up_ = std::max(wanted, view.up());
     return wanted;
   }
 
  private:
-  DecisionPort& port_;
+  SharedPort port_;
+  bool begun_ = false;
   double cost_;
   sim::Time last_;
   std::int64_t up_ = 0;
 };
 
-EnvSpec scaling_spec(const ServingConfig& config) {
+}  // namespace
+
+EnvSpec scaling_spec(std::int64_t replicas) {
   const double endless = std::numeric_limits<double>::infinity();
-  std::int64_t replicas = 0;
-  for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
   AgentSpec agent{.name = "scaling", .action = ActionSpace::discrete(replicas)};
   for (const char* name : {"up", "starting", "parked"}) agent.observation.push_back({name, 0, endless});
   agent.observation.push_back({"busy", 0, 1});
@@ -64,16 +67,23 @@ EnvSpec scaling_spec(const ServingConfig& config) {
   return {.agents = {std::move(agent)}};
 }
 
-}  // namespace
+std::unique_ptr<policies::Scaling> asking_scaling(SharedPort port, double cost) {
+  return std::make_unique<AskingScaling>(std::move(port), cost);
+}
 
 void add_serving_scaling_env(EnvRegistry& registry) {
   registry.add<ServingScalingParams>(
       "serving_scaling", "How many replicas of a serving run are up.",
       [](const ServingScalingParams& params, const Systems& systems) {
+        const auto spec = [](const ServingConfig& config) {
+          std::int64_t replicas = 0;
+          for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
+          return scaling_spec(replicas);
+        };
         return std::make_unique<ServingEnv>(
-            params, systems, scaling_spec, [cost = params.replica_cost](ServingConfig& config, DecisionPort& port) {
+            params, systems, spec, [cost = params.replica_cost](ServingConfig& config, const SharedPort& port) {
               config.policies.scaling.name = "learner";
-              config.policies.scaling.make = [&port, cost] { return std::make_unique<AskingScaling>(port, cost); };
+              config.policies.scaling.make = [port, cost] { return asking_scaling(port, cost); };
             });
       });
 }

@@ -6,6 +6,7 @@ namespace orrery::experiments::rl {
 // clang-format off
 void register_learners(LearnerRegistry& registry) {
   void add_dqn_learner(LearnerRegistry&); add_dqn_learner(registry);
+  void add_evolution_learner(LearnerRegistry&); add_evolution_learner(registry);
   void add_lin_ucb_learner(LearnerRegistry&); add_lin_ucb_learner(registry);
   void add_muzero_learner(LearnerRegistry&); add_muzero_learner(registry);
   void add_ppo_learner(LearnerRegistry&); add_ppo_learner(registry);

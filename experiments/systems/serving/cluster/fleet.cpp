@@ -123,7 +123,8 @@ std::size_t Fleet::route(const Request& request, Pool& pool) {
                                  .ps_per_tick = metrics_.ps_per_tick,
                                  .replicas = pool.facts,
                                  .request = describe(request),
-                                 .ttft_ps = metrics_.ttft_ps()};
+                                 .ttft_ps = metrics_.ttft_ps(),
+                                 .cluster = std::ssize(members_)};
   const std::size_t place = pool.router->route(view);
   if (place >= pool.facts.size()) throw std::logic_error("the router named a replica that is not there");
   return static_cast<std::size_t>(pool.facts[place].replica);

@@ -1,0 +1,145 @@
+#include "experiments/rl/learned_policies.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "experiments/rl/envs/decisions.hpp"
+#include "experiments/rl/policy_file.hpp"
+
+namespace orrery::experiments::rl {
+namespace {
+
+constexpr std::string_view kPrefix = "serving_";
+
+const LearnerRegistry& learners() {
+  static const LearnerRegistry all = [] {
+    LearnerRegistry registry("learner");
+    register_learners(registry);
+    return registry;
+  }();
+  return all;
+}
+
+/// The policy of a file for the decision of an environment. Throws sim::ConfigError.
+PolicyFile policy_for(std::string_view env, const std::string& file) {
+  if (file.empty()) sim::throw_fault({}, "expected 'file', a policy of `orrery train`, of the policy 'learned'");
+  PolicyFile policy = read_policy(file, learners());
+  const sim::Origin here{file, ""};
+  if (policy.env != env)
+    sim::throw_fault(here, fmt::format("expected a policy of the environment '{}', found one of '{}'", env, policy.env),
+                     decision_of(policy.env).empty()
+                         ? std::string()
+                         : fmt::format("policies.{} takes it", decision_of(policy.env)));
+  if (policy.regrouped) sim::throw_fault(here, "expected a policy for the environment's own agents (train.agents: as_is)");
+  return policy;
+}
+
+/// A policy behind the port of a run.
+class LearnedPort final : public DecisionPort {
+ public:
+  explicit LearnedPort(PolicyFile policy) : policy_(std::move(policy)) {}
+
+  void begin(const EnvSpec& spec) override {
+    learner_ = learner_of(policy_, spec);
+    spec_ = spec;
+    clear_step(spec_, step_);
+    action_.resize(spec_.action_size());
+  }
+  std::span<double> observation() override { return step_.observation; }
+  std::span<std::uint8_t> mask() override { return step_.mask; }
+  void add_reward(double) override {}
+  std::span<const double> ask(sim::Time) override {
+    try {
+      learner_->act({1, step_.observation, step_.mask}, Act::greedy, action_);
+      check_action(spec_, step_.mask, action_);
+    } catch (const std::exception& error) {
+      sim::throw_fault({policy_.path.string(), ""}, fmt::format("the policy gives no action: {}", error.what()));
+    }
+    return action_;
+  }
+
+ private:
+  PolicyFile policy_;
+  EnvSpec spec_;
+  std::unique_ptr<Learner> learner_;
+  TimeStep step_;
+  std::vector<double> action_;
+};
+
+SharedPort port_of(PolicyFile policy) {
+  return std::make_shared<LearnedPort>(std::move(policy));
+}
+
+enum class Decision : std::uint8_t { routing, batching, admission, scaling, clock };
+constexpr const char* kEnvs[] = {"serving_routing", "serving_batching", "serving_admission", "serving_scaling",
+                                 "serving_clock"};
+constexpr const char* env_of(Decision decision) {
+  return kEnvs[static_cast<std::size_t>(decision)];
+}
+
+/// Looks at the file when a config is read, so that what is wrong with it is told with everything else.
+template <Decision D>
+void check_file(std::string& file, const sim::Origin& where, sim::Faults& faults) {
+  try {
+    if (!file.empty()) (void)policy_for(env_of(D), file);
+  } catch (const sim::ConfigError& error) {
+    for (const sim::Fault& fault : error.faults())
+      faults.add(where, fault.where.file.empty() ? fault.message : fault.where.file + ": " + fault.message, fault.hint);
+  }
+}
+
+template <Decision D>
+struct LearnedParams {
+  std::string file;
+
+  static constexpr auto fields() {
+    return sim::FieldTable{sim::required(
+        sim::canonical(sim::field("file", &LearnedParams::file, sim::Unit::path, sim::any_value(),
+                                  "A policy that `orrery train` has left (seed-N.policy)."),
+                       check_file<D>))};
+  }
+};
+
+constexpr const char* kDoc = "What a policy from a file chooses, trained by `orrery train`.";
+
+}  // namespace
+
+std::string decision_of(std::string_view env) {
+  for (const char* const known : kEnvs) {
+    if (env != known) continue;
+    const std::string name(env.substr(kPrefix.size()));
+    return name == "clock" ? "power" : name;
+  }
+  return {};
+}
+
+void add_learned_policies(policies::Registries& policies) {
+  policies.routing.add<LearnedParams<Decision::routing>>(
+      "learned", kDoc, [](const LearnedParams<Decision::routing>& params, sim::RandomStream) {
+        return asking_router(port_of(policy_for(env_of(Decision::routing), params.file)));
+      });
+  policies.admission.add<LearnedParams<Decision::admission>>(
+      "learned", kDoc, [](const LearnedParams<Decision::admission>& params) {
+        return asking_admission(port_of(policy_for(env_of(Decision::admission), params.file)));
+      });
+  policies.scaling.add<LearnedParams<Decision::scaling>>(
+      "learned", kDoc, [](const LearnedParams<Decision::scaling>& params) {
+        return asking_scaling(port_of(policy_for(env_of(Decision::scaling), params.file)), 0);
+      });
+  policies.power.add<LearnedParams<Decision::clock>>(
+      "learned", kDoc, [](const LearnedParams<Decision::clock>& params) {
+        return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file)), 0);
+      });
+  const auto others = std::make_shared<const policies::BatchingRegistry>(policies.batching);
+  policies.batching.add<LearnedParams<Decision::batching>>(
+      "learned", kDoc, [others](const LearnedParams<Decision::batching>& params) {
+        PolicyFile policy = policy_for(env_of(Decision::batching), params.file);
+        std::vector<sim::Node> blocks;
+        if (const sim::Node* choices = policy.env_params.find("choices"))
+          blocks.assign(choices->items().begin(), choices->items().end());
+        return asking_batching(port_of(std::move(policy)), batching_choices(blocks, *others));
+      });
+}
+
+}  // namespace orrery::experiments::rl

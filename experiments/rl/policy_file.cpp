@@ -1,0 +1,156 @@
+#include "experiments/rl/policy_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace orrery::experiments::rl {
+namespace {
+
+using sim::Node;
+
+const std::string kIdentity = "a policy";
+
+Node numbers(const std::vector<std::int64_t>& values) {
+  Node node = Node::array();
+  for (const std::int64_t value : values) node.push(Node::integer(value));
+  return node;
+}
+Node numbers(const std::vector<double>& values) {
+  Node node = Node::array();
+  for (const double value : values) node.push(Node::real(value));
+  return node;
+}
+
+Node spec_node(const EnvSpec& spec) {
+  Node node = Node::object();
+  node.set("masked", Node::boolean(spec.masked));
+  Node& agents = node.set("agents", Node::array());
+  for (const AgentSpec& agent : spec.agents) {
+    Node one = Node::object();
+    one.set("name", Node::string(agent.name));
+    one.set("per_choice", Node::integer(static_cast<std::int64_t>(agent.per_choice)));
+    Node names = Node::array();
+    for (const ObservationEntry& entry : agent.observation) names.push(Node::string(entry.name));
+    one.set("observation", std::move(names));
+    one.set("kind", Node::integer(static_cast<std::int64_t>(agent.action.kind)));
+    one.set("choices", numbers(agent.action.choices));
+    one.set("low", numbers(agent.action.low));
+    one.set("high", numbers(agent.action.high));
+    agents.push(std::move(one));
+  }
+  return node;
+}
+
+EnvSpec read_spec(const Node& node) {
+  const auto doubles = [](const Node& list) {
+    std::vector<double> all;
+    for (const Node& item : list.items()) all.push_back(item.as_number());
+    return all;
+  };
+  EnvSpec spec{.masked = node.find("masked")->as_boolean()};
+  for (const Node& one : node.find("agents")->items()) {
+    AgentSpec agent{.name = one.find("name")->as_string()};
+    agent.per_choice = static_cast<std::size_t>(one.find("per_choice")->as_integer());
+    for (const Node& name : one.find("observation")->items()) agent.observation.push_back({name.as_string()});
+    agent.action.kind = static_cast<ActionKind>(one.find("kind")->as_integer());
+    for (const Node& item : one.find("choices")->items()) agent.action.choices.push_back(item.as_integer());
+    agent.action.low = doubles(*one.find("low"));
+    agent.action.high = doubles(*one.find("high"));
+    spec.agents.push_back(std::move(agent));
+  }
+  return spec;
+}
+
+/// What must agree of an agent: with entries for each choice, those of one and what is shared.
+struct Shape {
+  std::vector<std::string> entries;
+  std::size_t per_choice = 0;
+  ActionSpace action;
+
+  explicit Shape(const AgentSpec& agent) : per_choice(agent.per_choice), action(agent.action) {
+    const std::size_t own = per_choice * (per_choice > 0 ? static_cast<std::size_t>(action.choices.at(0)) : 0);
+    for (std::size_t i = 0; i < agent.observation.size(); ++i)
+      if (i < per_choice || i >= own) entries.push_back(agent.observation[i].name);
+    if (per_choice > 0) action.choices.clear();  // any number of them
+  }
+};
+
+}  // namespace
+
+void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
+  Node head = Node::object();
+  head.set("env", Node::string(policy.env));
+  head.set("env_params", policy.env_params);
+  head.set("learner", LearnerRegistry::write_block(policy.learner));
+  head.set("regrouped", Node::boolean(policy.regrouped));
+  head.set("spec", spec_node(policy.spec));
+  head.set("seed", Node::integer(policy.seed));
+  head.set("steps", Node::integer(policy.steps));
+  head.set("eval_return", Node::real(policy.eval_return));
+  std::string text = head.dump(), bytes = policy.bytes;
+  Archive archive;
+  archive(text, bytes);
+  write_checkpoint(path, kIdentity, archive);
+}
+
+PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry& learners) {
+  PolicyFile policy{.path = path};
+  try {
+    Archive archive = read_checkpoint(path, kIdentity);
+    std::string text;
+    archive(text, policy.bytes);
+    archive.finish();
+    const Node head = sim::parse_json(text, path.string());
+    policy.env = head.find("env")->as_string();
+    policy.env_params = *head.find("env_params");
+    sim::Faults faults;
+    policy.learner = learners.parse_block(*head.find("learner"), "", faults);
+    faults.throw_if_any();
+    policy.regrouped = head.find("regrouped")->as_boolean();
+    policy.spec = read_spec(*head.find("spec"));
+    policy.seed = head.find("seed")->as_integer();
+    policy.steps = head.find("steps")->as_integer();
+    policy.eval_return = head.find("eval_return")->as_number();
+  } catch (const std::runtime_error& error) {
+    sim::throw_fault({path.string(), ""}, "the policy is not whole");
+  }
+  return policy;
+}
+
+std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    sim::throw_fault({policy.path.string(), ""}, fmt::format("the policy was trained on other spaces: {}", what),
+                     "`orrery train` makes one for this run");
+  };
+  if (policy.spec.agents.size() != spec.agents.size())
+    refuse(fmt::format("{} agents, this run has {}", policy.spec.agents.size(), spec.agents.size()));
+  for (std::size_t a = 0; a < spec.agents.size(); ++a) {
+    const Shape trained(policy.spec.agents[a]), here(spec.agents[a]);
+    const auto differs = std::mismatch(trained.entries.begin(), trained.entries.end(), here.entries.begin(),
+                                       here.entries.end());
+    if (trained.per_choice != here.per_choice || differs.first != trained.entries.end() ||
+        differs.second != here.entries.end())
+      refuse(fmt::format("it reads '{}' where this run shows '{}'",
+                         differs.first != trained.entries.end() ? *differs.first : "nothing",
+                         differs.second != here.entries.end() ? *differs.second : "nothing"));
+    if (trained.action.kind != here.action.kind || trained.action.choices != here.action.choices ||
+        trained.action.low != here.action.low || trained.action.high != here.action.high)
+      refuse(trained.action.choices.size() == 1 && here.action.choices.size() == 1
+                 ? fmt::format("it has {} choices, this run {}", trained.action.choices[0], here.action.choices[0])
+                 : std::string("its actions are others"));
+  }
+  try {
+    std::unique_ptr<Learner> learner =
+        policy.learner.make({.spec = spec, .envs = 1, .steps = 1, .random = sim::RandomStream(1, "rl/policy")});
+    Archive archive(policy.bytes);
+    learner->policy(archive);
+    archive.finish();
+    return learner;
+  } catch (const std::runtime_error&) {
+    sim::throw_fault({policy.path.string(), ""}, "the policy is not whole: its networks have other shapes");
+  }
+}
+
+}  // namespace orrery::experiments::rl
