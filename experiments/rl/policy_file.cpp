@@ -97,6 +97,9 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
 
 PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry& learners) {
   PolicyFile policy{.path = path};
+  if (is_checkpoint(path, "") && !is_checkpoint(path, kIdentity))
+    sim::throw_fault({path.string(), ""}, "expected a policy, found the checkpoint of a training",
+                     "the seed-N.policy beside it is one");
   try {
     Archive archive = read_checkpoint(path, kIdentity);
     std::string text;
@@ -113,7 +116,9 @@ PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry&
     policy.seed = head.find("seed")->as_integer();
     policy.steps = head.find("steps")->as_integer();
     policy.eval_return = head.find("eval_return")->as_number();
-  } catch (const std::runtime_error& error) {
+  } catch (const sim::ConfigError&) {
+    throw;
+  } catch (const std::runtime_error&) {
     sim::throw_fault({path.string(), ""}, "the policy is not whole");
   }
   return policy;

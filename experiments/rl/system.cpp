@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/parallel.hpp"
@@ -21,11 +22,27 @@ namespace {
 
 using sim::Node;
 
+/// Episodes of another environment of the same kind, which the trained policy plays at the end.
+struct HeldOutParams {
+  std::string name;
+  Node env;
+
+  static constexpr auto fields() {
+    using P = HeldOutParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &P::name, Unit::text, sim::any_value(), "What the summary calls it.")),
+        sim::field("env", &P::env, "Laid over the environment's parameters."),
+    };
+  }
+};
+
 struct TrainParams {
   std::int64_t steps = 100'000, envs = 8;
   Agents agents = Agents::as_is;
   std::int64_t eval_every = 10'000, eval_episodes = 10, eval_steps = 10'000;
   std::optional<double> target;
+  std::vector<HeldOutParams> held_out;
 
   static constexpr auto fields() {
     using P = TrainParams;
@@ -40,6 +57,9 @@ struct TrainParams {
         sim::field("eval_steps", &P::eval_steps, Unit::count, sim::at_least(1), "Steps of such an episode, at most."),
         sim::field("target", &P::target, Unit::none, sim::any_value(),
                    "Evaluated return at which the environment counts as solved; null: none."),
+        sim::field("held_out", &P::held_out,
+                   "What the trained policies play at the end, with seeds that no training saw: other workloads, other "
+                   "policies to compare with."),
     };
   }
 };
@@ -84,12 +104,19 @@ void append_number(std::string& out, double value) {
   if (!std::isnan(value)) append(out, "{}", value);
 }
 
+/// What came of one training.
+struct Trained {
+  std::vector<CurvePoint> curve;
+  std::vector<Played> held_out;
+};
+
 class RlExperiment final : public Experiment {
  public:
   RlExperiment(const Node& root, const Systems& systems, sim::Faults& faults)
       : systems_(systems), config_(read_sections<Sections>(root, *systems.registries(), faults)) {
     if (!faults.empty()) return;
     spec_ = try_out(section(root, "env"), section(root, "learner"), faults);
+    read_held_out(section(root, "train"), faults);
     resolved_ = resolved_config("rl", config_);
   }
 
@@ -139,26 +166,46 @@ class RlExperiment final : public Experiment {
     }
     return spec;
   }
+  /// Environments of train.held_out, each made once to see that it can be.
+  void read_held_out(const Node& train, sim::Faults& faults) {
+    for (std::size_t i = 0; i < config_.train.held_out.size(); ++i) {
+      const HeldOutParams& one = config_.train.held_out[i];
+      Node params = config_.env.params;
+      if (one.env.is_object()) sim::merge_over(params, one.env);
+      const sim::Origin where = train.find("held_out")->items()[i].origin();
+      auto choice = systems_.registry<EnvRegistry>().prepare(config_.env.name, &params, where, faults);
+      if (!faults.empty()) return;
+      try {
+        (void)choice.make(systems_);
+      } catch (const std::invalid_argument& error) {
+        faults.add(where, error.what());
+        return;
+      }
+      held_out_.push_back(env_factory(choice, systems_));
+    }
+  }
   /// What a checkpoint must agree with: all that decides a training.
   std::string training_identity(std::uint64_t seed) const {
     Node root = identity();
     root.erase("run");
     root.find("train")->erase("target");
+    root.find("train")->erase("held_out");
     return fmt::format("{:016x} seed {}", sim::hash_text(root.dump()), seed);
   }
   void train(std::size_t index, const RunSink& sink, const std::function<void(std::int64_t)>& moved,
-             std::vector<CurvePoint>& curve) const;
-  Node summary(const std::vector<std::vector<CurvePoint>>& curves) const;
-  void write_curves(const std::filesystem::path& path, const std::vector<std::vector<CurvePoint>>& curves) const;
+             Trained& trained) const;
+  Node summary(const std::vector<Trained>& all) const;
+  void write_curves(const std::filesystem::path& path, const std::vector<Trained>& all) const;
 
   Systems systems_;
   Sections config_;
+  std::vector<EnvFactory> held_out_;
   EnvSpec spec_;
   Node resolved_;
 };
 
 void RlExperiment::train(std::size_t index, const RunSink& sink, const std::function<void(std::int64_t)>& moved,
-                         std::vector<CurvePoint>& curve) const {
+                         Trained& trained) const {
   const std::uint64_t seed = static_cast<std::uint64_t>(config_.run.seed) + index;
   const std::string name = fmt::format("seed-{}.ckpt", seed), identity = training_identity(seed);
   Training training(plan(seed));
@@ -171,7 +218,13 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
   }
   std::int64_t told = 0;
   while (!training.done()) {
-    training.advance();
+    try {
+      training.advance();
+    } catch (const std::domain_error& error) {
+      sim::throw_fault({}, fmt::format("the learner '{}' diverged near step {} of seed {}: {}", config_.learner.name,
+                                       training.steps(), seed, error.what()),
+                       "a smaller rate, or rewards of another scale");
+    }
     moved(training.steps() - told);
     told = training.steps();
     if (!kept) continue;
@@ -179,12 +232,19 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
     training.state(archive);
     write_checkpoint(*kept, identity, archive);
   }
-  curve = training.curve();
+  trained.curve = training.curve();
+  PolicyFile policy = training.policy(config_.env, config_.learner);
+  for (const EnvFactory& make : held_out_) {
+    const auto env = regroup(make(), config_.train.agents);
+    const auto learner = learner_of(policy, env->spec());
+    trained.held_out.push_back(play_episodes(*env, *learner, config_.train.eval_episodes, config_.train.eval_steps,
+                                             env_seed(seed, 2)));
+  }
   if (!sink.folder) return;
   Archive archive;
   training.state(archive);
   write_checkpoint(*sink.folder / name, identity, archive);
-  write_policy(*sink.folder / fmt::format("seed-{}.policy", seed), training.policy(config_.env, config_.learner));
+  write_policy(*sink.folder / fmt::format("seed-{}.policy", seed), policy);
 }
 
 Outcome RlExperiment::run(const RunSink& sink) const {
@@ -194,7 +254,7 @@ Outcome RlExperiment::run(const RunSink& sink) const {
     if (error) sim::throw_fault({config_.run.state, ""}, "cannot make the folder of states: " + error.message());
   }
   const auto seeds = static_cast<std::size_t>(config_.run.seeds);
-  std::vector<std::vector<CurvePoint>> curves(seeds);
+  std::vector<Trained> all(seeds);
   std::vector<std::exception_ptr> errors(seeds);
   std::mutex mutex;
   Progress progress{.total = config_.train.steps * config_.run.seeds, .what = "steps"};
@@ -205,29 +265,30 @@ Outcome RlExperiment::run(const RunSink& sink) const {
   };
   parallel_for(seeds, static_cast<std::size_t>(config_.run.jobs), [&](std::size_t i) {
     try {
-      train(i, sink, moved, curves[i]);
+      train(i, sink, moved, all[i]);
     } catch (...) {
       errors[i] = std::current_exception();
     }
   });
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  if (sink.folder) write_curves(*sink.folder / "curve.csv", curves);
+  if (sink.folder) write_curves(*sink.folder / "curve.csv", all);
   Outcome outcome;
-  outcome.summary = summary(curves);
-  for (const auto& curve : curves) outcome.events += static_cast<std::uint64_t>(curve.back().steps);
+  outcome.summary = summary(all);
+  for (const Trained& one : all) outcome.events += static_cast<std::uint64_t>(one.curve.back().steps);
   return outcome;
 }
 
-Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) const {
+Node RlExperiment::summary(const std::vector<Trained>& all) const {
   Node node = Node::object();
   node.set("status", Node::string("ok"));
   node.set("env", Node::string(config_.env.name));
   node.set("learner", Node::string(config_.learner.name));
   node.set("seeds", Node::integer(config_.run.seeds));
-  node.set("steps", Node::integer(curves[0].back().steps));
+  node.set("steps", Node::integer(all[0].curve.back().steps));
   std::vector<double> first, last, best, solved, reward;
-  for (const auto& curve : curves) {
+  for (const Trained& one : all) {
+    const std::vector<CurvePoint>& curve = one.curve;
     first.push_back(curve.front().eval_return);
     last.push_back(curve.back().eval_return);
     double most = curve.front().eval_return, when = std::nan("");
@@ -248,22 +309,43 @@ Node RlExperiment::summary(const std::vector<std::vector<CurvePoint>>& curves) c
   Node& info = node.set("info", Node::object());
   for (std::size_t i = 0; i < spec_.info.size(); ++i) {
     std::vector<double> values;
-    for (const auto& curve : curves) values.push_back(curve.back().info[i]);
+    for (const Trained& one : all) values.push_back(one.curve.back().info[i]);
     info.set(spec_.info[i], quartile_figures(values));
+  }
+  Node& held_out = node.set("held_out", Node::object());
+  for (std::size_t h = 0; h < held_out_.size(); ++h) {
+    Node& of_it = held_out.set(config_.train.held_out[h].name, Node::object());
+    Node figures = Node::object(), above = Node::object();
+    const auto over = [&](const std::string& name, auto figure) {
+      std::vector<double> values;
+      for (const Trained& one : all) values.push_back(figure(one.held_out[h]));
+      above.set(name, Node::integer(std::count_if(values.begin(), values.end(), [](double x) { return x > 0; })));
+      return quartile_figures(values);
+    };
+    of_it.set("return", over("return", [](const Played& played) { return played.returned; }));
+    for (std::size_t i = 0; i < spec_.info.size(); ++i)
+      figures.set(spec_.info[i], over(spec_.info[i], [i](const Played& played) { return played.info[i]; }));
+    of_it.set("info", std::move(figures));
+    above.set("every_gain", Node::integer(std::count_if(all.begin(), all.end(), [&](const Trained& one) {
+                for (std::size_t i = 0; i < spec_.info.size(); ++i)
+                  if (spec_.info[i].ends_with("_gain") && !(one.held_out[h].info[i] > 0)) return false;
+                return true;
+              })));
+    of_it.set("above_zero", std::move(above));
   }
   return node;
 }
 
 void RlExperiment::write_curves(const std::filesystem::path& path,
-                                const std::vector<std::vector<CurvePoint>>& curves) const {
+                                const std::vector<Trained>& all) const {
   BufferedFile file(path);
   std::string& out = file.buffer();
   out += "seed,steps,episodes,train_return,eval_return,eval_length";
   for (const std::string& name : spec_.info) append(out, ",{}", name);
   for (const auto& [name, value] : make_learner(plan(0), spec_)->figures()) append(out, ",{}", name);
   out += '\n';
-  for (std::size_t i = 0; i < curves.size(); ++i)
-    for (const CurvePoint& point : curves[i]) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const CurvePoint& point : all[i].curve) {
       append(out, "{},{},{}", config_.run.seed + static_cast<std::int64_t>(i), point.steps, point.episodes);
       for (const double value : {point.train_return, point.eval_return, point.eval_length}) append_number(out, value);
       for (const double value : point.info) append_number(out, value);

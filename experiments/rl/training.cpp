@@ -38,6 +38,27 @@ Training::Training(const TrainingPlan& plan)
   envs_.reset(env_seed(plan.seed, 0));
 }
 
+Played play_episodes(Env& env, Learner& learner, std::int64_t episodes, std::int64_t steps, std::uint64_t seed) {
+  Played played{.info = std::vector<double>(env.spec().info.size(), 0.0)};
+  TimeStep now;
+  std::vector<double> action(env.spec().action_size());
+  const auto count = static_cast<double>(episodes);
+  for (std::int64_t episode = 0; episode < episodes; ++episode) {
+    env.reset(episode_seed(seed, static_cast<std::uint64_t>(episode)), now);
+    std::int64_t length = 0;
+    while (!now.ended() && length < steps) {
+      learner.act({1, now.observation, now.mask}, Act::greedy, action);
+      check_action(env.spec(), now.mask, action);
+      env.step(action, now);
+      played.returned += mean(now.rewards) / count;
+      ++length;
+    }
+    played.length += static_cast<double>(length) / count;
+    for (std::size_t i = 0; i < now.info.size(); ++i) played.info[i] += now.info[i] / count;
+  }
+  return played;
+}
+
 void Training::advance() {
   if (curve_.empty()) return evaluate();
   const std::int64_t until = std::min(plan_.steps, curve_.back().steps + plan_.eval_every);
@@ -74,23 +95,11 @@ void Training::evaluate() {
   point.train_return = ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
   ended_sum_ = 0;
   ended_ = 0;
-  point.info.assign(spec().info.size(), 0.0);
-  TimeStep now;
-  std::vector<double> action(spec().action_size());
-  const auto episodes = static_cast<double>(plan_.eval_episodes);
-  for (std::int64_t episode = 0; episode < plan_.eval_episodes; ++episode) {
-    judge_->reset(episode_seed(env_seed(plan_.seed, 1), static_cast<std::uint64_t>(episode)), now);
-    std::int64_t length = 0;
-    while (!now.ended() && length < plan_.eval_steps) {
-      learner_->act({1, now.observation, now.mask}, Act::greedy, action);
-      check_action(spec(), now.mask, action);
-      judge_->step(action, now);
-      point.eval_return += mean(now.rewards) / episodes;
-      ++length;
-    }
-    point.eval_length += static_cast<double>(length) / episodes;
-    for (std::size_t i = 0; i < now.info.size(); ++i) point.info[i] += now.info[i] / episodes;
-  }
+  Played played =
+      play_episodes(*judge_, *learner_, plan_.eval_episodes, plan_.eval_steps, env_seed(plan_.seed, 1));
+  point.eval_return = played.returned;
+  point.eval_length = played.length;
+  point.info = std::move(played.info);
   for (const auto& [name, value] : learner_->figures()) point.figures.push_back(value);
   curve_.push_back(std::move(point));
 }

@@ -67,6 +67,15 @@ class Training {
   double ended_sum_ = 0, best_reward_ = std::numeric_limits<double>::quiet_NaN();
 };
 
+/// Means over episodes: returns (over agents their mean), steps, the environment's figures at the ends.
+struct Played {
+  double returned = 0, length = 0;
+  std::vector<double> info;
+};
+/// A learner acting greedily in episodes that follow on a seed, of at most `steps`. Throws std::invalid_argument for an
+/// action that is none.
+Played play_episodes(Env& env, Learner& learner, std::int64_t episodes, std::int64_t steps, std::uint64_t seed);
+
 /// An environment of the plan, regrouped. Throws std::invalid_argument for parameters that do not go together.
 std::unique_ptr<Env> make_env(const TrainingPlan& plan);
 /// A learner of the plan. Throws std::invalid_argument if it cannot serve the environment.

@@ -23,7 +23,7 @@ const std::vector<Group>& groups() {
       {"Run and ask", {"run", "fits", "capacity", "slo", "plans", "goodput"}},
       {"Study", {"sweep", "search", "best", "analyse", "export", "evolve", "reproduce", "fidelity"}},
       {"Look", {"list", "describe", "report", "serve", "trace", "graph"}},
-      {"Parts of a system", {"experts", "plan", "progress", "train"}},
+      {"Parts of a system", {"experts", "plan", "play", "progress", "train"}},
       {"Extend", {"validate", "schema", "import", "calibrate", "completion", "doctor"}}};
   return all;
 }

@@ -24,6 +24,7 @@ void add_describe(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
 void add_train(CLI::App& app, Action& action);
+void add_play(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
 void add_fidelity(CLI::App& app, Action& action);
 void add_graph(CLI::App& app, Action& action);

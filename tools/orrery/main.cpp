@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   tools::add_experts(app, action);
   tools::add_fits(app, action);
   tools::add_train(app, action);
+  tools::add_play(app, action);
   tools::add_validate(app, action);
   tools::add_schema(app, action);
   tools::add_import(app, action);

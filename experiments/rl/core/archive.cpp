@@ -51,6 +51,13 @@ void write_checkpoint(const std::filesystem::path& path, const std::string& iden
   std::filesystem::rename(unfinished, path);
 }
 
+bool is_checkpoint(const std::filesystem::path& path, const std::string& identity) {
+  std::ifstream file(path, std::ios::binary);
+  std::string first, second;
+  return std::getline(file, first) && first + "\n" == kHeader &&
+         (identity.empty() || (std::getline(file, second) && second == identity));
+}
+
 Archive read_checkpoint(const std::filesystem::path& path, const std::string& identity) {
   const sim::Origin here{path.string(), ""};
   std::ifstream file(path, std::ios::binary);

@@ -79,6 +79,8 @@ class Archive {
 
 /// Writes a checkpoint file: a header that names `identity`, the bytes, and their hash; first under another name.
 void write_checkpoint(const std::filesystem::path& path, const std::string& identity, const Archive& archive);
+/// Whether a file begins as a checkpoint of this identity does; of any, where that is empty.
+bool is_checkpoint(const std::filesystem::path& path, const std::string& identity);
 /// Reads one back. Throws sim::ConfigError if it cannot be read, is no checkpoint or not whole, or belongs to another
 /// identity.
 Archive read_checkpoint(const std::filesystem::path& path, const std::string& identity);

@@ -96,7 +96,10 @@ ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
   faults.throw_if_any();
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};
-  if (params_.relative) own_ = std::make_unique<ServingSetup>(config);
+  if (params_.relative) {
+    spec_.info.insert(spec_.info.end(), {"mean_gain", "worst_gain"});
+    own_ = std::make_unique<ServingSetup>(config);
+  }
   install(config, port_);
   meter_ = std::make_unique<Meter>(params_, config, port_.get());
   setup_ = std::make_unique<ServingSetup>(config);
@@ -144,9 +147,11 @@ void ServingEnv::advance(TimeStep& out) {
   over_ = over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
   out.terminated = over_;
   out.rewards[0] = port_->reward_;
-  if (params_.relative && over_)
-    out.rewards[0] = gain(mean_of(meter_->all), mean_of(own_worth_)) +
-                     params_.tail * gain(worst_of(meter_->all), worst_of(own_worth_));
+  if (params_.relative && over_) {
+    out.info[2] = gain(mean_of(meter_->all), mean_of(own_worth_));
+    out.info[3] = gain(worst_of(meter_->all), worst_of(own_worth_));
+    out.rewards[0] = out.info[2] + params_.tail * out.info[3];
+  }
   out.info[0] = meter_->seconds(port_->now_);
   out.info[1] = static_cast<double>(meter_->ended);
 }
