@@ -27,11 +27,11 @@ PolicyFile policy_for(std::string_view env, const std::string& file) {
   PolicyFile policy = read_policy(file, learners());
   const sim::Origin here{file, ""};
   if (policy.env != env)
-    sim::throw_fault(here, fmt::format("expected a policy of the environment '{}', found one of '{}'", env, policy.env),
-                     decision_of(policy.env).empty()
-                         ? std::string()
-                         : fmt::format("policies.{} takes it", decision_of(policy.env)));
-  if (policy.regrouped) sim::throw_fault(here, "expected a policy for the environment's own agents (train.agents: as_is)");
+    sim::throw_fault(
+        here, fmt::format("expected a policy of the environment '{}', found one of '{}'", env, policy.env),
+        decision_of(policy.env).empty() ? std::string() : fmt::format("policies.{} takes it", decision_of(policy.env)));
+  if (policy.regrouped)
+    sim::throw_fault(here, "expected a policy for the environment's own agents (train.agents: as_is)");
   return policy;
 }
 
@@ -94,10 +94,10 @@ struct LearnedParams {
   std::string file;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(
-        sim::canonical(sim::field("file", &LearnedParams::file, sim::Unit::path, sim::any_value(),
-                                  "A policy that `orrery train` has left (seed-N.policy)."),
-                       check_file<D>))};
+    return sim::FieldTable{
+        sim::required(sim::canonical(sim::field("file", &LearnedParams::file, sim::Unit::path, sim::any_value(),
+                                                "A policy that `orrery train` has left (seed-N.policy)."),
+                                     check_file<D>))};
   }
 };
 
@@ -127,10 +127,9 @@ void add_learned_policies(policies::Registries& policies) {
       "learned", kDoc, [](const LearnedParams<Decision::scaling>& params) {
         return asking_scaling(port_of(policy_for(env_of(Decision::scaling), params.file)), 0);
       });
-  policies.power.add<LearnedParams<Decision::clock>>(
-      "learned", kDoc, [](const LearnedParams<Decision::clock>& params) {
-        return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file)), 0);
-      });
+  policies.power.add<LearnedParams<Decision::clock>>("learned", kDoc, [](const LearnedParams<Decision::clock>& params) {
+    return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file)), 0);
+  });
   const auto others = std::make_shared<const policies::BatchingRegistry>(policies.batching);
   policies.batching.add<LearnedParams<Decision::batching>>(
       "learned", kDoc, [others](const LearnedParams<Decision::batching>& params) {

@@ -26,9 +26,12 @@ struct Figure {
   const char *name, *path;
   bool less = true;
 };
-constexpr Figure kFigures[] = {{"TTFT mean", "ttft_s.mean"},      {"TTFT P99", "ttft_s.p99"},
-                               {"E2E mean", "e2e_s.mean"},        {"E2E P99", "e2e_s.p99"},
-                               {"SLO attained", "slo.attainment", false}, {"J/token", "energy_per_output_token_j"}};
+constexpr Figure kFigures[] = {{"TTFT mean", "ttft_s.mean"},
+                               {"TTFT P99", "ttft_s.p99"},
+                               {"E2E mean", "e2e_s.mean"},
+                               {"E2E P99", "e2e_s.p99"},
+                               {"SLO attained", "slo.attainment", false},
+                               {"J/token", "energy_per_output_token_j"}};
 
 struct Row {
   std::string name;
@@ -66,8 +69,8 @@ Node base_config(const PolicyFile& policy, const PlayOptions& options) {
     const Node* found = policy.env_params.find(name);
     return found != nullptr && found->is_string() ? found->as_string() : std::string();
   };
-  const std::filesystem::path trained =
-      text("config").empty() ? home_folder() / "experiments/studies/first_light.json" : std::filesystem::path(text("config"));
+  const std::filesystem::path trained = text("config").empty() ? home_folder() / "experiments/studies/first_light.json"
+                                                               : std::filesystem::path(text("config"));
   Node root = sim::read_config(options.config.empty() ? trained : options.config);
   const Node* over = policy.env_params.find("override_");
   if (over == nullptr) over = policy.env_params.find("override");
@@ -89,10 +92,10 @@ Node head_of(const PolicyFile& policy) {
 Node played_rows(const Systems& systems, const PolicyFile& policy, const std::string& decision,
                  const PlayOptions& options) {
   Node root = base_config(policy, options);
-  std::vector<Row> rows{{"learned",
-                         {fmt::format("policies.{}.policy=learned", decision),
-                          fmt::format("policies.{}.learned.file={}", decision,
-                                      std::filesystem::absolute(policy.path).string())}}};
+  std::vector<Row> rows{
+      {"learned",
+       {fmt::format("policies.{}.policy=learned", decision),
+        fmt::format("policies.{}.learned.file={}", decision, std::filesystem::absolute(policy.path).string())}}};
   std::vector<std::string> against = options.against;
   if (against.size() == 1 && against[0] == "all") against = rules_of(systems, decision);
   if (against.empty()) rows.push_back({"own", {}});

@@ -1,7 +1,7 @@
 // `orrery play`: a trained policy beside rules, on the same runs.
 //
-// Every row is one policy over the same seeds: the learned one, and rules of the catalog for the same decision. A policy
-// of another environment plays episodes of that.
+// Every row is one policy over the same seeds: the learned one, and rules of the catalog for the same decision. A
+// policy of another environment plays episodes of that.
 #pragma once
 
 #include <filesystem>

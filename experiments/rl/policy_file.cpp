@@ -133,8 +133,8 @@ std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spe
     refuse(fmt::format("{} agents, this run has {}", policy.spec.agents.size(), spec.agents.size()));
   for (std::size_t a = 0; a < spec.agents.size(); ++a) {
     const Shape trained(policy.spec.agents[a]), here(spec.agents[a]);
-    const auto differs = std::mismatch(trained.entries.begin(), trained.entries.end(), here.entries.begin(),
-                                       here.entries.end());
+    const auto differs =
+        std::mismatch(trained.entries.begin(), trained.entries.end(), here.entries.begin(), here.entries.end());
     if (trained.per_choice != here.per_choice || differs.first != trained.entries.end() ||
         differs.second != here.entries.end())
       refuse(fmt::format("it reads '{}' where this run shows '{}'",

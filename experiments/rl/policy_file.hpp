@@ -28,8 +28,8 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy);
 /// Throws sim::ConfigError for a file that cannot be read, is no policy or not whole.
 PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry& learners);
 
-/// A learner that acts as the policy does where a run has these spaces. Throws sim::ConfigError, at the file, where they
-/// are not those that it was trained on.
+/// A learner that acts as the policy does where a run has these spaces. Throws sim::ConfigError, at the file, where
+/// they are not those that it was trained on.
 std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec);
 
 }  // namespace orrery::experiments::rl

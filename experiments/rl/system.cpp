@@ -221,8 +221,9 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
     try {
       training.advance();
     } catch (const std::domain_error& error) {
-      sim::throw_fault({}, fmt::format("the learner '{}' diverged near step {} of seed {}: {}", config_.learner.name,
-                                       training.steps(), seed, error.what()),
+      sim::throw_fault({},
+                       fmt::format("the learner '{}' diverged near step {} of seed {}: {}", config_.learner.name,
+                                   training.steps(), seed, error.what()),
                        "a smaller rate, or rewards of another scale");
     }
     moved(training.steps() - told);
@@ -237,8 +238,8 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
   for (const EnvFactory& make : held_out_) {
     const auto env = regroup(make(), config_.train.agents);
     const auto learner = learner_of(policy, env->spec());
-    trained.held_out.push_back(play_episodes(*env, *learner, config_.train.eval_episodes, config_.train.eval_steps,
-                                             env_seed(seed, 2)));
+    trained.held_out.push_back(
+        play_episodes(*env, *learner, config_.train.eval_episodes, config_.train.eval_steps, env_seed(seed, 2)));
   }
   if (!sink.folder) return;
   Archive archive;
@@ -336,8 +337,7 @@ Node RlExperiment::summary(const std::vector<Trained>& all) const {
   return node;
 }
 
-void RlExperiment::write_curves(const std::filesystem::path& path,
-                                const std::vector<Trained>& all) const {
+void RlExperiment::write_curves(const std::filesystem::path& path, const std::vector<Trained>& all) const {
   BufferedFile file(path);
   std::string& out = file.buffer();
   out += "seed,steps,episodes,train_return,eval_return,eval_length";

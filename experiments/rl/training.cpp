@@ -95,8 +95,7 @@ void Training::evaluate() {
   point.train_return = ended_ > 0 ? ended_sum_ / static_cast<double>(ended_) : std::numeric_limits<double>::quiet_NaN();
   ended_sum_ = 0;
   ended_ = 0;
-  Played played =
-      play_episodes(*judge_, *learner_, plan_.eval_episodes, plan_.eval_steps, env_seed(plan_.seed, 1));
+  Played played = play_episodes(*judge_, *learner_, plan_.eval_episodes, plan_.eval_steps, env_seed(plan_.seed, 1));
   point.eval_return = played.returned;
   point.eval_length = played.length;
   point.info = std::move(played.info);

@@ -8,8 +8,8 @@
 // Contract: points are canonical, and allowed if the space has any that are. At most `most` proposals; fewer (but not
 // none) where the driver's own step is smaller; none if it has nothing more to propose. Drivers need not remember what
 // they proposed before: unique.hpp sees to it that no point is evaluated twice. So what a driver is told may lack
-// trials that it asked for, and may hold another point than the one asked for at that place. Before it is first asked it
-// may be told trials that nobody asked it for (of an earlier search, first guesses): it makes of them what it can.
+// trials that it asked for, and may hold another point than the one asked for at that place. Before it is first asked
+// it may be told trials that nobody asked it for (of an earlier search, first guesses): it makes of them what it can.
 #pragma once
 
 #include <cstdint>

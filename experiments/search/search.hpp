@@ -2,8 +2,8 @@
 //
 // The same trials in the same order for any number of threads: batches come from the options, results are told and
 // committed batch by batch. A search that is started again over what an earlier one committed asks the same questions,
-// gets the known answers from `known`, and goes on where it was. What was learned elsewhere comes `first`: the driver is
-// told of it before it is asked for anything.
+// gets the known answers from `known`, and goes on where it was. What was learned elsewhere comes `first`: the driver
+// is told of it before it is asked for anything.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ struct SearchOptions {
   std::function<bool()> stop;                ///< asked between batches: true ends the search early
 };
 
-/// Whether a search still gains: of one objective, a best value better by a share of the one before; of several, a point
-/// that no earlier one dominates, nor would if it were worse by that share of each objective's range so far.
+/// Whether a search still gains: of one objective, a best value better by a share of the one before; of several, a
+/// point that no earlier one dominates, nor would if it were worse by that share of each objective's range so far.
 class Gains {
  public:
   explicit Gains(double share) : share_(share) {}

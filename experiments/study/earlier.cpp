@@ -66,8 +66,8 @@ class EarlierReader {
 
   Earlier done() && {
     if (!earlier_.known.empty() || !earlier_.guesses.empty())
-      earlier_.fact = fmt::format("{} points known, {} guesses, {:016x}", earlier_.known.size(),
-                                  earlier_.guesses.size(), digest_);
+      earlier_.fact =
+          fmt::format("{} points known, {} guesses, {:016x}", earlier_.known.size(), earlier_.guesses.size(), digest_);
     return std::move(earlier_);
   }
 
@@ -84,7 +84,8 @@ class EarlierReader {
       const Proposal proposal{stored_point(study_.space, store.columns(), row), row.fidelity};
       if (fresh(proposal)) earlier_.known.push_back(proposal);
     });
-    store.for_each_run([&](const std::string& key, RunResult result) { earlier_.runs.emplace(key, std::move(result)); });
+    store.for_each_run(
+        [&](const std::string& key, RunResult result) { earlier_.runs.emplace(key, std::move(result)); });
   }
 
   /// Its best points, as far as they are points of this space.

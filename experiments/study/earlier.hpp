@@ -1,7 +1,7 @@
 // What earlier stores tell a search before it begins: `orrery search STUDY --from STORE`.
 //
-// A store of the same measurement (base, parameters, constraints, measures, objectives, limits, seeds, fidelity; not the
-// driver or its budget) gives all its points with their runs: they are rows of the new store, cost nothing, and the
+// A store of the same measurement (base, parameters, constraints, measures, objectives, limits, seeds, fidelity; not
+// the driver or its budget) gives all its points with their runs: they are rows of the new store, cost nothing, and the
 // driver is told of them. So a search goes on with more points, or with another driver, and a search begins at a sweep.
 // A store of another measurement gives its best points where they are points of this space: first guesses, which are
 // run anew.

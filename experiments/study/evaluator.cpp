@@ -195,8 +195,7 @@ void Evaluator::take_earlier(Run& run) {
   run.result = found->second;
   run.prepared.experiment.reset();
   store_.add_run(run.id, run.prepared.key, *run.result);
-  for (std::size_t m = 0; m < present_.size(); ++m)
-    present_[m] = present_[m] || !std::isnan(run.result->figures[m]);
+  for (std::size_t m = 0; m < present_.size(); ++m) present_[m] = present_[m] || !std::isnan(run.result->figures[m]);
 }
 
 void Evaluator::execute() {

@@ -19,8 +19,8 @@ using sim::Node;
 
 constexpr std::size_t kSweepBatch = 256;
 constexpr std::size_t kClusterBatch = 8192;  ///< that many workers have something to do, and the way there costs little
-constexpr std::size_t kSample = 16;         ///< points of which one must be readable before anything runs
-constexpr std::uint64_t kWalk = 1'000'000;  ///< most points of a grid worth walking for one that is allowed
+constexpr std::size_t kSample = 16;          ///< points of which one must be readable before anything runs
+constexpr std::uint64_t kWalk = 1'000'000;   ///< most points of a grid worth walking for one that is allowed
 
 /// Goes through points in order.
 class ListDriver final : public search::Driver {
@@ -160,9 +160,9 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
     if (options.progress) options.progress(evaluator.points(), total ? std::optional(*total + free) : total);
   };
   search::SearchOptions loop{.budget = options.search ? study.search.budget : std::numeric_limits<std::int64_t>::max(),
-                             .batch = options.search ? static_cast<std::size_t>(study.search.batch)
-                                                    : options.execute ? kClusterBatch
-                                                                      : kSweepBatch};
+                             .batch = options.search    ? static_cast<std::size_t>(study.search.batch)
+                                      : options.execute ? kClusterBatch
+                                                        : kSweepBatch};
   loop.keep = false;
   if (options.search) {
     loop.patience = study.search.patience;

@@ -19,8 +19,8 @@ namespace orrery::experiments::study {
 
 /// First line of the head.
 sim::Node protocol_header(const Study& study);
-/// A run that has become a text as the head asks for it, a line of JSON without its end; paths in the config are relative
-/// to the working folder, as in Experiment::resolved.
+/// A run that has become a text as the head asks for it, a line of JSON without its end; paths in the config are
+/// relative to the working folder, as in Experiment::resolved.
 std::string protocol_request(std::int64_t id, const PreparedRun& run);
 
 /// What a helper answered to it.

@@ -21,8 +21,8 @@ Database open_store(const fs::path& file) {
   return {file, false};
 }
 
-/// Points no other of which dominates, after a sort in which whoever dominates comes first: of two objectives O(points),
-/// since the last kept has the least second one; of more O(points x front).
+/// Points no other of which dominates, after a sort in which whoever dominates comes first: of two objectives
+/// O(points), since the last kept has the least second one; of more O(points x front).
 void keep_front(std::vector<BestPoint>& points) {
   std::stable_sort(points.begin(), points.end(),
                    [](const BestPoint& a, const BestPoint& b) { return a.objectives < b.objectives; });

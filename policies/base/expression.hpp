@@ -82,6 +82,12 @@ class Expression {
       values[slot] = ExpressionNames<Facts>::names[slot].value(facts);
     return formula_.number({.scalars = values, .series = {}});
   }
+  /// Whether it reads this name.
+  bool reads(std::string_view name) const {
+    for (const std::size_t slot : formula_.scalars_used())
+      if (ExpressionNames<Facts>::names[slot].info.name == name) return true;
+    return false;
+  }
   /// Whether it reads a name that is live.
   bool reads_live() const {
     for (const std::size_t slot : formula_.scalars_used())

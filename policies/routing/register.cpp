@@ -16,6 +16,7 @@ void register_routers(RouterRegistry& registry) {
   void add_random_router(RouterRegistry&); add_random_router(registry);
   void add_round_robin(RouterRegistry&); add_round_robin(registry);
   void add_session_affinity(RouterRegistry&); add_session_affinity(registry);
+  void add_shortest_stay(RouterRegistry&); add_shortest_stay(registry);
   void add_slo_aware(RouterRegistry&); add_slo_aware(registry);
 }
 // clang-format on

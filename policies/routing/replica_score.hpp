@@ -10,6 +10,7 @@ namespace orrery::policies {
 struct ReplicaScoreFacts {
   const RouteView& view;
   const ReplicaFacts& replica;
+  double alone_s = 0, ahead_s = 0;  ///< request_times.hpp; only for a score that reads_times()
 
   double seconds(std::int64_t ticks) const {
     return static_cast<double>(ticks) * static_cast<double>(view.ps_per_tick) * 1e-12;
@@ -28,6 +29,11 @@ struct ExpressionNames<ReplicaScoreFacts> {
   using U = sim::Unit;
   static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
   static constexpr std::array names{
+      ExpressionName<ReplicaScoreFacts>{
+          {"ahead_s", U::seconds, "That those sent there and not yet gone would take, one after the other."},
+          [](F f) { return f.ahead_s; }},
+      ExpressionName<ReplicaScoreFacts>{{"alone_s", U::seconds, "That the request would take there with nobody else."},
+                                        [](F f) { return f.alone_s; }},
       ExpressionName<ReplicaScoreFacts>{{"cached_tokens", U::tokens, "At the head of the prompt, in its prefix cache."},
                                         [](F f) { return number(f.cached()); }},
       ExpressionName<ReplicaScoreFacts>{{"kv_share", U::ratio, "Share of its KV blocks that are in use.", true},
@@ -62,6 +68,11 @@ struct ExpressionNames<ReplicaScoreFacts> {
 };
 
 using ReplicaScore = Expression<ReplicaScoreFacts>;
+
+/// Whether it names ahead_s or alone_s, which cost calls of the device model.
+inline bool reads_times(const ReplicaScore& score) {
+  return score.reads("ahead_s") || score.reads("alone_s");
+}
 
 }  // namespace orrery::policies
 

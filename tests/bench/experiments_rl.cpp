@@ -63,6 +63,33 @@ void vector_env_steps(benchmark::State& state, const char* name) {
   state.SetItemsProcessed(16 * state.iterations());
 }
 
+/// The environment of a study that ships.
+EnvFactory factory_of_study(const char* study) {
+  const sim::Node root = sim::read_config(std::filesystem::path(ORRERY_SOURCE_DIR) / "experiments/studies" /
+                                          (std::string(study) + ".json"));
+  sim::Faults faults;
+  auto choice = test_systems().registry<EnvRegistry>().parse_block(*root.find("env"), "", faults);
+  faults.throw_if_any();
+  return env_factory(choice, test_systems());
+}
+
+void study_env_steps(benchmark::State& state, const char* study) {
+  const auto env = factory_of_study(study)();
+  TimeStep now;
+  std::uint64_t seed = 1;
+  env->reset(seed, now);
+  std::vector<double> action(env->spec().action_size());
+  std::size_t k = 0;
+  for (auto _ : state) {
+    if (now.ended()) env->reset(++seed, now);
+    next_action(env->spec(), now.mask, k++, action);
+    env->step(action, now);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+BENCHMARK_CAPTURE(study_env_steps, serving_routing, "rl_routing");
+BENCHMARK_CAPTURE(study_env_steps, serving_batching, "rl_batching");
 BENCHMARK_CAPTURE(env_steps, contextual_bandit, "contextual_bandit");
 BENCHMARK_CAPTURE(env_steps, cart_pole, "cart_pole");
 BENCHMARK_CAPTURE(env_steps, job_shop_5x5, "job_shop");

@@ -133,6 +133,10 @@ def other_runs() -> list[dict]:
         merged(learner, learner={"policy": "ppo", "ppo": {"horizon": 16}}),
         merged(learner, learner={"policy": "lin_ucb"}),
         merged(learner, learner={"policy": "dqn"}),
+        merged(learner, env={"policy": "serving_routing", "serving_routing": {"config": str(STUDIES / "mixed_cluster.json"),
+                                                                             "requests": 30, "relative": True}},
+               learner={"policy": "evolution"}, train__held_out=[{"name": "jsq", "env": {
+                   "override": {"policies": {"routing": {"policy": "jsq"}}}}}]),
         {"system": "dram", "machine": {"memory": "ddr4-3200"}, "workload": {"accesses": 500, "threads": 2}},
         {"system": "hls", "machine": {"fpga": "alveo-u280"}, "workload": {"kernel": "gemm"}},
         {"system": "aggregate", "workload": {"nodes": 10000, "edges": 200000, "degree_cv": 1}},

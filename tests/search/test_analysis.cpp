@@ -96,8 +96,8 @@ TEST_CASE("a growing front and its volume are those of all points at once", "[an
       for (std::size_t i = 0; i < points.size(); ++i) {
         bool best = true;
         for (std::size_t j = 0; j < points.size(); ++j) {
-          const bool covers =
-              std::equal(points[j].begin(), points[j].end(), points[i].begin(), [](double a, double b) { return a <= b; });
+          const bool covers = std::equal(points[j].begin(), points[j].end(), points[i].begin(),
+                                         [](double a, double b) { return a <= b; });
           if (j != i && covers && (points[j] != points[i] || j < i)) best = false;
         }
         if (best) expected.push_back(i);

@@ -130,8 +130,8 @@ TEST_CASE("drivers go on from what they are told before they are asked", "[searc
     const Proposal proposal{i == 30 ? Point{0.72, 0.68, 0.72, 0.68} : space.sample(random).value()};
     told.push_back({proposal, away_from_middle(proposal)});
   }
-  const std::set<std::string> deaf{"grid",    "random", "sobol", "latin_hypercube", "cma_es", "mcmc",
-                                   "mcts",    "successive_halving"};
+  const std::set<std::string> deaf{"grid",   "random", "sobol", "latin_hypercube",
+                                   "cma_es", "mcmc",   "mcts",  "successive_halving"};
   for (const std::string& name : driver_names()) {
     INFO(name);
     UniqueDriver driver(make_driver(name, {.space = &space, .budget = 100, .random = {1, "driver"}}), space,

@@ -135,11 +135,11 @@ TEST_CASE("what counts as gain", "[search]") {
   CHECK(since(0.01, {trial({100}), trial({99.5}), trial({99.5})}) == 2);  // 0.5 is less than a hundredth of 100
   CHECK(since(0.01, {trial({100}), trial({98})}) == 0);
   CHECK(since(0, {trial({100}), trial({100})}) == 1);
-  CHECK(since(0, {trial({-1}), trial({-2})}) == 0);  // a value that is maximised falls
-  CHECK(since(0, {trial({100}), trial({1}, 0.5)}) == 1);           // beyond a limit
-  CHECK(since(0, {trial({1}, 0.5), trial({9}, 0.2)}) == 0);        // less so
-  CHECK(since(0, {trial({1}, 0.5), trial({9})}) == 0);             // not at all
-  CHECK(since(0, {trial({100}), trial({1}, 0, 0.25)}) == 0);       // a shorter run counts as none
+  CHECK(since(0, {trial({-1}), trial({-2})}) == 0);           // a value that is maximised falls
+  CHECK(since(0, {trial({100}), trial({1}, 0.5)}) == 1);      // beyond a limit
+  CHECK(since(0, {trial({1}, 0.5), trial({9}, 0.2)}) == 0);   // less so
+  CHECK(since(0, {trial({1}, 0.5), trial({9})}) == 0);        // not at all
+  CHECK(since(0, {trial({100}), trial({1}, 0, 0.25)}) == 0);  // a shorter run counts as none
   CHECK(since(0, {trial({1, 5}), trial({5, 1}), trial({3, 3})}) == 0);
   CHECK(since(0, {trial({1, 5}), trial({5, 1}), trial({5, 5})}) == 1);
   CHECK(since(0.3, {trial({1, 5}), trial({5, 1}), trial({4.5, 2})}) == 1);  // 5 < 4.5 + 0.3 * 4, 1 < 2 + 0.3 * 4

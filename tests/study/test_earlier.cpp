@@ -55,11 +55,10 @@ TEST_CASE("another driver and more points go on from a store: nothing is run or 
   CHECK(dump(scratch / "c") == dump(scratch / "b"));
   for (bool done = false; !done;) {
     int asked = 0;
-    done = !explore(second, {.search = true,
-                             .out = scratch / "d",
-                             .from = {scratch / "a"},
-                             .stop = [&] { return ++asked > 12; }})
-                .interrupted;
+    done =
+        !explore(second,
+                 {.search = true, .out = scratch / "d", .from = {scratch / "a"}, .stop = [&] { return ++asked > 12; }})
+             .interrupted;
   }
   CHECK(dump(scratch / "d") == dump(scratch / "b"));
 }
@@ -115,8 +114,8 @@ TEST_CASE("first points of a study are looked at first, and told", "[study][earl
 TEST_CASE("a search ends where nothing is gained", "[study][earlier]") {
   Scratch scratch;
   // The best there is comes first: ten points later the search is over.
-  const Study study = study_of_text(scratch, "s.json",
-                                    searched(R"({"driver": {"policy": "random"}, "budget": 500, "batch": 1,
+  const Study study =
+      study_of_text(scratch, "s.json", searched(R"({"driver": {"policy": "random"}, "budget": 500, "batch": 1,
                                     "patience": 10, "first": [{"x": 0, "y": 0}]})"));
   CHECK(explore(study, {.search = true, .out = scratch / "a"}).points == 11);
 }

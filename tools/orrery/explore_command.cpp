@@ -139,8 +139,9 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
   command->add_option("--out", options->out, "File of the store (default runs/STUDY-HASH.sqlite)");
   if (search)
     command
-        ->add_option("--from", options->from,
-                     "Begin with what another store has: of this study all points, of another its best as first guesses")
+        ->add_option(
+            "--from", options->from,
+            "Begin with what another store has: of this study all points, of another its best as first guesses")
         ->allow_extra_args(false);
   command
       ->add_option("--seed", options->seed,

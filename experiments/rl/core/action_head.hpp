@@ -42,8 +42,8 @@ class ActionHead {
 
 /// Probabilities of a softmax over the allowed of n choices; 0 for the others. `mask` may be null. Returns the entropy.
 double masked_softmax(const double* out, const std::uint8_t* mask, std::size_t n, double* probabilities);
-/// The allowed choice of the largest number; ties go to the lower index. Throws std::domain_error for one that is NaN: the
-/// network that gave it has diverged.
+/// The allowed choice of the largest number; ties go to the lower index. Throws std::domain_error for one that is NaN:
+/// the network that gave it has diverged.
 std::size_t masked_argmax(const double* numbers, const std::uint8_t* mask, std::size_t n);
 /// An index by its probability.
 std::size_t draw_index(const double* probabilities, std::size_t n, sim::RandomStream& random);

@@ -69,8 +69,9 @@ struct AgentSpec {
   std::string name;
   std::vector<ObservationEntry> observation;
   ActionSpace action;
-  /// Entries that describe each choice of a discrete action: those of the first choice, of the second and so on, then what
-  /// is the same for all. So a learner can judge every choice by the same rule, whatever their number. 0: no such order.
+  /// Entries that describe each choice of a discrete action: those of the first choice, of the second and so on, then
+  /// what is the same for all. So a learner can judge every choice by the same rule, whatever their number. 0: no such
+  /// order.
   std::size_t per_choice = 0;
 };
 

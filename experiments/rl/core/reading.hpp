@@ -6,8 +6,8 @@
 
 namespace orrery::experiments::rl {
 
-/// How an agent's network reads its observation: whole, or once for each choice (AgentSpec::per_choice), whose own entries
-/// and those that all share are the inputs, and whose one output is the choice's.
+/// How an agent's network reads its observation: whole, or once for each choice (AgentSpec::per_choice), whose own
+/// entries and those that all share are the inputs, and whose one output is the choice's.
 struct Reading {
   Index per_choice = 0, choices = 1, width = 0;  ///< width: of the observation
 

@@ -36,7 +36,8 @@ std::unique_ptr<policies::Router> asking_router(SharedPort port);
 
 /// Which of several policies makes the next batch.
 EnvSpec batching_spec(std::int64_t choices);
-std::unique_ptr<policies::Batching> asking_batching(SharedPort port, std::vector<policies::BatchingRegistry::Choice> of);
+std::unique_ptr<policies::Batching> asking_batching(SharedPort port,
+                                                    std::vector<policies::BatchingRegistry::Choice> of);
 /// Policy blocks as choices; none: sarathi with budgets of 256, 512 and 2048. Throws std::invalid_argument for one
 /// alone, sim::ConfigError for faults in them.
 std::vector<policies::BatchingRegistry::Choice> batching_choices(const std::vector<sim::Node>& blocks,

@@ -86,7 +86,8 @@ EnvSpec batching_spec(std::int64_t choices) {
   return {.agents = {std::move(agent)}};
 }
 
-std::unique_ptr<policies::Batching> asking_batching(SharedPort port, std::vector<policies::BatchingRegistry::Choice> of) {
+std::unique_ptr<policies::Batching> asking_batching(SharedPort port,
+                                                    std::vector<policies::BatchingRegistry::Choice> of) {
   std::vector<std::unique_ptr<policies::Batching>> made;
   for (const auto& choice : of) made.push_back(choice.make());
   return std::make_unique<AskingBatching>(std::move(port), std::move(made));

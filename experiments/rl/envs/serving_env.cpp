@@ -121,8 +121,8 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
     own_worth_ = std::exchange(meter_->all, {});
     meter_->ended = 0;
   }
-  run_ = std::make_unique<PausableRun>(
-      [this, seed](PausableRun&) { (void)setup_->run(meter_.get(), {}, change(seed)); });
+  run_ =
+      std::make_unique<PausableRun>([this, seed](PausableRun&) { (void)setup_->run(meter_.get(), {}, change(seed)); });
   port_->run_ = run_.get();
   advance(out);
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
@@ -144,7 +144,8 @@ void ServingEnv::advance(TimeStep& out) {
   clear_step(spec_, out);
   port_->step_ = &out;
   port_->reward_ = 0;
-  over_ = over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
+  over_ =
+      over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
   out.terminated = over_;
   out.rewards[0] = port_->reward_;
   if (params_.relative && over_) {

@@ -19,7 +19,7 @@
 namespace orrery::experiments {
 class ServingSetup;
 struct RunChange;
-}
+}  // namespace orrery::experiments
 
 namespace orrery::experiments::rl {
 
@@ -107,7 +107,7 @@ class ServingEnv final : public Env {
   std::unique_ptr<ServingSetup> setup_;
   std::unique_ptr<ServingSetup> own_;  ///< with the config's own policy, to compare with
   std::vector<double> own_worth_;      ///< of each request in this episode
-  bool over_ = false;  // the run is
+  bool over_ = false;                  // the run is
   std::unique_ptr<PausableRun> run_;
 };
 

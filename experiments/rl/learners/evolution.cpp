@@ -1,10 +1,10 @@
 // Evolution of a policy's weights by CMA-ES (Heidrich-Meisner and Igel 2009, "Neuroevolution strategies for episodic
 // reinforcement learning"): no gradients and no values, the return of whole episodes decides.
 //
-// A generation is `population` sets of weights; each plays `episodes` episodes, acting greedily, in whichever environment
-// is free, and the mean return ranks them. The policy is the mean of the distribution. For few weights and returns that
-// say much, such as the metric of a whole run: a network without hidden layers judges each choice by a weighted sum.
-// Observations are scaled by what the first generation saw.
+// A generation is `population` sets of weights; each plays `episodes` episodes, acting greedily, in whichever
+// environment is free, and the mean return ranks them. The policy is the mean of the distribution. For few weights and
+// returns that say much, such as the metric of a whole run: a network without hidden layers judges each choice by a
+// weighted sum. Observations are scaled by what the first generation saw.
 #include <algorithm>
 
 #include "experiments/rl/core/action_head.hpp"
@@ -80,8 +80,7 @@ class Evolution final : public Learner {
         if (whose_[i] != kSpare) net_.parameters() += cma_.sigma() * candidates_[whose_[i]].step;
       }
       const Index columns = seen.cols() / static_cast<Index>(view.n);
-      const MatrixXd out =
-          reading_.outputs(net_.forward(seen.middleCols(static_cast<Index>(i) * columns, columns)));
+      const MatrixXd out = reading_.outputs(net_.forward(seen.middleCols(static_cast<Index>(i) * columns, columns)));
       head_.mode(out.data(), mask_width == 0 ? nullptr : view.masks.data() + i * mask_width, raw.data());
       head_.to_action(raw.data(), actions.data() + i * raw.size());
     }
@@ -159,12 +158,11 @@ class Evolution final : public Learner {
 }  // namespace
 
 void add_evolution_learner(LearnerRegistry& registry) {
-  registry.add<EvolutionParams>("evolution", "Weights of a policy by CMA-ES: the return of whole episodes decides.",
-                                [](const EvolutionParams& p, const LearnerSetup& setup) {
-                                  return learner_per_agent(setup, [&p](const LearnerSetup& own) {
-                                    return std::make_unique<Evolution>(p, own);
-                                  });
-                                });
+  registry.add<EvolutionParams>(
+      "evolution", "Weights of a policy by CMA-ES: the return of whole episodes decides.",
+      [](const EvolutionParams& p, const LearnerSetup& setup) {
+        return learner_per_agent(setup, [&p](const LearnerSetup& own) { return std::make_unique<Evolution>(p, own); });
+      });
 }
 
 }  // namespace orrery::experiments::rl

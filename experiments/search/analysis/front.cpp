@@ -108,7 +108,8 @@ bool Front::add_to_stairs(double x, double y) {
 }
 
 bool Front::add_to_points(const std::vector<double>& point) {
-  if (std::any_of(points_.begin(), points_.end(), [&](const auto& other) { return covers(other, point); })) return false;
+  if (std::any_of(points_.begin(), points_.end(), [&](const auto& other) { return covers(other, point); }))
+    return false;
   const auto inside = [&](const std::vector<double>& one) {
     return std::equal(one.begin(), one.end(), reference_.begin(), [](double x, double limit) { return x < limit; });
   };
@@ -140,7 +141,8 @@ std::vector<std::size_t> pareto_front(std::span<const Trial> trials) {
   const bool two = of(front[0]).size() <= 2;
   for (const std::size_t i : front) {
     const auto is_covered = [&](std::size_t other) { return covers(of(other), of(i)); };
-    const std::size_t from = two && !kept.empty() ? kept.size() - 1 : 0;  // of two objectives the last has the least second
+    const std::size_t from =
+        two && !kept.empty() ? kept.size() - 1 : 0;  // of two objectives the last has the least second
     if (std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(from), kept.end(), is_covered)) kept.push_back(i);
   }
   std::sort(kept.begin(), kept.end());

@@ -51,7 +51,8 @@ class PyStudy {
 
   std::string store_file(bool search) const { return study::default_store(study_, search).string(); }
 
-  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one. `from`: earlier stores.
+  /// `cluster`: the process that hands runs on, and what it is called; none: threads of this one. `from`: earlier
+  /// stores.
   py::dict explore(bool search, const std::string& out, std::size_t jobs, bool any_build, py::object progress,
                    const std::vector<std::string>& cluster, const std::string& address,
                    const std::vector<std::string>& from) const {
