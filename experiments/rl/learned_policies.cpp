@@ -12,19 +12,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "serving_";
 
-const LearnerRegistry& learners() {
-  static const LearnerRegistry all = [] {
-    LearnerRegistry registry("learner");
-    register_learners(registry);
-    return registry;
-  }();
-  return all;
-}
+using Learners = std::shared_ptr<const LearnerRegistry>;
 
 /// The policy of a file for the decision of an environment. Throws sim::ConfigError.
 PolicyFile policy_for(std::string_view env, const std::string& file) {
   if (file.empty()) sim::throw_fault({}, "expected 'file', a policy of `orrery train`, of the policy 'learned'");
-  PolicyFile policy = read_policy(file, learners());
+  PolicyFile policy = read_policy(file);
   const sim::Origin here{file, ""};
   if (policy.env != env)
     sim::throw_fault(
@@ -38,10 +31,10 @@ PolicyFile policy_for(std::string_view env, const std::string& file) {
 /// A policy behind the port of a run.
 class LearnedPort final : public DecisionPort {
  public:
-  explicit LearnedPort(PolicyFile policy) : policy_(std::move(policy)) {}
+  LearnedPort(PolicyFile policy, Learners learners) : policy_(std::move(policy)), learners_(std::move(learners)) {}
 
   void begin(const EnvSpec& spec) override {
-    learner_ = learner_of(policy_, spec);
+    learner_ = learner_of(policy_, spec, *learners_);
     spec_ = spec;
     clear_step(spec_, step_);
     action_.resize(spec_.action_size());
@@ -61,14 +54,15 @@ class LearnedPort final : public DecisionPort {
 
  private:
   PolicyFile policy_;
+  Learners learners_;
   EnvSpec spec_;
   std::unique_ptr<Learner> learner_;
   TimeStep step_;
   std::vector<double> action_;
 };
 
-SharedPort port_of(PolicyFile policy) {
-  return std::make_shared<LearnedPort>(std::move(policy));
+SharedPort port_of(PolicyFile policy, const Learners& learners) {
+  return std::make_shared<LearnedPort>(std::move(policy), learners);
 }
 
 enum class Decision : std::uint8_t { routing, batching, admission, scaling, clock };
@@ -115,29 +109,32 @@ std::string decision_of(std::string_view env) {
 }
 
 void add_learned_policies(policies::Registries& policies) {
+  LearnerRegistry registry("learner");
+  register_learners(registry);
+  const auto learners = std::make_shared<const LearnerRegistry>(std::move(registry));
   policies.routing.add<LearnedParams<Decision::routing>>(
-      "learned", kDoc, [](const LearnedParams<Decision::routing>& params, sim::RandomStream) {
-        return asking_router(port_of(policy_for(env_of(Decision::routing), params.file)));
+      "learned", kDoc, [learners](const LearnedParams<Decision::routing>& params, sim::RandomStream) {
+        return asking_router(port_of(policy_for(env_of(Decision::routing), params.file), learners));
       });
   policies.admission.add<LearnedParams<Decision::admission>>(
-      "learned", kDoc, [](const LearnedParams<Decision::admission>& params) {
-        return asking_admission(port_of(policy_for(env_of(Decision::admission), params.file)));
+      "learned", kDoc, [learners](const LearnedParams<Decision::admission>& params) {
+        return asking_admission(port_of(policy_for(env_of(Decision::admission), params.file), learners));
       });
   policies.scaling.add<LearnedParams<Decision::scaling>>(
-      "learned", kDoc, [](const LearnedParams<Decision::scaling>& params) {
-        return asking_scaling(port_of(policy_for(env_of(Decision::scaling), params.file)), 0);
+      "learned", kDoc, [learners](const LearnedParams<Decision::scaling>& params) {
+        return asking_scaling(port_of(policy_for(env_of(Decision::scaling), params.file), learners), 0);
       });
-  policies.power.add<LearnedParams<Decision::clock>>("learned", kDoc, [](const LearnedParams<Decision::clock>& params) {
-    return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file)), 0);
+  policies.power.add<LearnedParams<Decision::clock>>("learned", kDoc, [learners](const LearnedParams<Decision::clock>& params) {
+    return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file), learners), 0);
   });
   const auto others = std::make_shared<const policies::BatchingRegistry>(policies.batching);
   policies.batching.add<LearnedParams<Decision::batching>>(
-      "learned", kDoc, [others](const LearnedParams<Decision::batching>& params) {
+      "learned", kDoc, [others, learners](const LearnedParams<Decision::batching>& params) {
         PolicyFile policy = policy_for(env_of(Decision::batching), params.file);
         std::vector<sim::Node> blocks;
         if (const sim::Node* choices = policy.env_params.find("choices"))
           blocks.assign(choices->items().begin(), choices->items().end());
-        return asking_batching(port_of(std::move(policy)), batching_choices(blocks, *others));
+        return asking_batching(port_of(std::move(policy), learners), batching_choices(blocks, *others));
       });
 }
 

@@ -83,7 +83,7 @@ Node head_of(const PolicyFile& policy) {
   Node node = Node::object();
   node.set("policy", Node::string(policy.path.string()));
   node.set("env", Node::string(policy.env));
-  node.set("learner", Node::string(policy.learner.name));
+  node.set("learner", *policy.learner.find("policy"));
   node.set("steps", Node::integer(policy.steps));
   node.set("seed", Node::integer(policy.seed));
   return node;
@@ -160,7 +160,7 @@ Node played_episodes(const Systems& systems, const PolicyFile& policy, const Pla
       systems.registry<EnvRegistry>().prepare(policy.env, &policy.env_params, {policy.path.string(), ""}, faults);
   faults.throw_if_any();
   const auto env = env_factory(choice, systems)();
-  const auto learner = learner_of(policy, env->spec());
+  const auto learner = learner_of(policy, env->spec(), systems.registry<LearnerRegistry>());
   constexpr std::int64_t kSteps = 1'000'000;  // an episode that never ends is cut there
   const Played played =
       play_episodes(*env, *learner, options.episodes, kSteps, static_cast<std::uint64_t>(options.seed));
@@ -181,7 +181,7 @@ std::string shown(const Node& figure) {
 }  // namespace
 
 Node play(const Systems& systems, const PlayOptions& options) {
-  const PolicyFile policy = read_policy(options.policy, systems.registry<LearnerRegistry>());
+  const PolicyFile policy = read_policy(options.policy);
   Node node = head_of(policy);
   const std::string decision = decision_of(policy.env);
   if (decision.empty()) {

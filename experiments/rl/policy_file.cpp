@@ -43,21 +43,28 @@ Node spec_node(const EnvSpec& spec) {
   return node;
 }
 
+/// A member that a policy's head has. Throws std::runtime_error where it has none.
+const Node& member(const Node& node, const char* name) {
+  const Node* found = node.is_object() ? node.find(name) : nullptr;
+  if (found == nullptr) throw std::runtime_error(std::string("a policy without '") + name + "'");
+  return *found;
+}
+
 EnvSpec read_spec(const Node& node) {
   const auto doubles = [](const Node& list) {
     std::vector<double> all;
     for (const Node& item : list.items()) all.push_back(item.as_number());
     return all;
   };
-  EnvSpec spec{.masked = node.find("masked")->as_boolean()};
-  for (const Node& one : node.find("agents")->items()) {
-    AgentSpec agent{.name = one.find("name")->as_string()};
-    agent.per_choice = static_cast<std::size_t>(one.find("per_choice")->as_integer());
-    for (const Node& name : one.find("observation")->items()) agent.observation.push_back({name.as_string()});
-    agent.action.kind = static_cast<ActionKind>(one.find("kind")->as_integer());
-    for (const Node& item : one.find("choices")->items()) agent.action.choices.push_back(item.as_integer());
-    agent.action.low = doubles(*one.find("low"));
-    agent.action.high = doubles(*one.find("high"));
+  EnvSpec spec{.masked = member(node, "masked").as_boolean()};
+  for (const Node& one : member(node, "agents").items()) {
+    AgentSpec agent{.name = member(one, "name").as_string()};
+    agent.per_choice = static_cast<std::size_t>(member(one, "per_choice").as_integer());
+    for (const Node& name : member(one, "observation").items()) agent.observation.push_back({name.as_string()});
+    agent.action.kind = static_cast<ActionKind>(member(one, "kind").as_integer());
+    for (const Node& item : member(one, "choices").items()) agent.action.choices.push_back(item.as_integer());
+    agent.action.low = doubles(member(one, "low"));
+    agent.action.high = doubles(member(one, "high"));
     spec.agents.push_back(std::move(agent));
   }
   return spec;
@@ -83,7 +90,7 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
   Node head = Node::object();
   head.set("env", Node::string(policy.env));
   head.set("env_params", policy.env_params);
-  head.set("learner", LearnerRegistry::write_block(policy.learner));
+  head.set("learner", policy.learner);
   head.set("regrouped", Node::boolean(policy.regrouped));
   head.set("spec", spec_node(policy.spec));
   head.set("seed", Node::integer(policy.seed));
@@ -95,7 +102,7 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
   write_checkpoint(path, kIdentity, archive);
 }
 
-PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry& learners) {
+PolicyFile read_policy(const std::filesystem::path& path) {
   PolicyFile policy{.path = path};
   if (is_checkpoint(path, "") && !is_checkpoint(path, kIdentity))
     sim::throw_fault({path.string(), ""}, "expected a policy, found the checkpoint of a training",
@@ -106,16 +113,14 @@ PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry&
     archive(text, policy.bytes);
     archive.finish();
     const Node head = sim::parse_json(text, path.string());
-    policy.env = head.find("env")->as_string();
-    policy.env_params = *head.find("env_params");
-    sim::Faults faults;
-    policy.learner = learners.parse_block(*head.find("learner"), "", faults);
-    faults.throw_if_any();
-    policy.regrouped = head.find("regrouped")->as_boolean();
-    policy.spec = read_spec(*head.find("spec"));
-    policy.seed = head.find("seed")->as_integer();
-    policy.steps = head.find("steps")->as_integer();
-    policy.eval_return = head.find("eval_return")->as_number();
+    policy.env = member(head, "env").as_string();
+    policy.env_params = member(head, "env_params");
+    policy.learner = member(head, "learner");
+    policy.regrouped = member(head, "regrouped").as_boolean();
+    policy.spec = read_spec(member(head, "spec"));
+    policy.seed = member(head, "seed").as_integer();
+    policy.steps = member(head, "steps").as_integer();
+    policy.eval_return = member(head, "eval_return").as_number();
   } catch (const sim::ConfigError&) {
     throw;
   } catch (const std::runtime_error&) {
@@ -124,7 +129,7 @@ PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry&
   return policy;
 }
 
-std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec) {
+std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec, const LearnerRegistry& learners) {
   const auto refuse = [&](const std::string& what) {
     sim::throw_fault({policy.path.string(), ""}, fmt::format("the policy was trained on other spaces: {}", what),
                      "`orrery train` makes one for this run");
@@ -146,9 +151,12 @@ std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spe
                  ? fmt::format("it has {} choices, this run {}", trained.action.choices[0], here.action.choices[0])
                  : std::string("its actions are others"));
   }
+  sim::Faults faults;
+  const LearnerRegistry::Choice choice = learners.parse_block(policy.learner, "", faults);
+  faults.throw_if_any();
   try {
     std::unique_ptr<Learner> learner =
-        policy.learner.make({.spec = spec, .envs = 1, .steps = 1, .random = sim::RandomStream(1, "rl/policy")});
+        choice.make({.spec = spec, .envs = 1, .steps = 1, .random = sim::RandomStream(1, "rl/policy")});
     Archive archive(policy.bytes);
     learner->policy(archive);
     archive.finish();

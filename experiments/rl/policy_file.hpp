@@ -16,7 +16,7 @@ struct PolicyFile {
   std::filesystem::path path;  ///< where it was read from
   std::string env;
   sim::Node env_params;
-  LearnerRegistry::Choice learner;
+  sim::Node learner;  ///< its policy block
   bool regrouped = false;  ///< whether it acts for other agents than the environment has (train.agents)
   EnvSpec spec;
   std::int64_t seed = 0, steps = 0;  ///< of the training
@@ -26,10 +26,10 @@ struct PolicyFile {
 
 void write_policy(const std::filesystem::path& path, const PolicyFile& policy);
 /// Throws sim::ConfigError for a file that cannot be read, is no policy or not whole.
-PolicyFile read_policy(const std::filesystem::path& path, const LearnerRegistry& learners);
+PolicyFile read_policy(const std::filesystem::path& path);
 
 /// A learner that acts as the policy does where a run has these spaces. Throws sim::ConfigError, at the file, where
 /// they are not those that it was trained on.
-std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec);
+std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec, const LearnerRegistry& learners);
 
 }  // namespace orrery::experiments::rl

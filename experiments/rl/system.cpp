@@ -237,7 +237,7 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
   PolicyFile policy = training.policy(config_.env, config_.learner);
   for (const EnvFactory& make : held_out_) {
     const auto env = regroup(make(), config_.train.agents);
-    const auto learner = learner_of(policy, env->spec());
+    const auto learner = learner_of(policy, env->spec(), systems_.registry<LearnerRegistry>());
     trained.held_out.push_back(
         play_episodes(*env, *learner, config_.train.eval_episodes, config_.train.eval_steps, env_seed(seed, 2)));
   }

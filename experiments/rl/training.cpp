@@ -108,7 +108,7 @@ PolicyFile Training::policy(const EnvRegistry::Choice& env, const LearnerRegistr
   learner_->policy(archive);
   return {.env = env.name,
           .env_params = env.params,
-          .learner = learner,
+          .learner = LearnerRegistry::write_block(learner),
           .regrouped = plan_.agents != Agents::as_is,
           .spec = spec(),
           .seed = static_cast<std::int64_t>(plan_.seed),

@@ -1,6 +1,9 @@
 """Runs that together write everything that each system can write: configs that build on small bases."""
 
 import copy
+import pathlib
+
+STUDIES = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "studies"
 
 GENERATOR = {
     "requests": 60,

@@ -106,11 +106,11 @@ TEST_CASE("a policy from a file acts in a run as it did in its environment", "[p
       CAPTURE(decision.env, learner);
       const PolicyFile policy = trained(decision, learner, params, env_params(decision));
       write_policy(scratch.path / "p", policy);
-      const PolicyFile back = read_policy(scratch.path / "p", test_systems().registry<LearnerRegistry>());
+      const PolicyFile back = read_policy(scratch.path / "p");
       CHECK(back.bytes == policy.bytes);
       // An episode of seed 0 is the config's own run; its gain over the config's policy follows from the two runs.
       const auto env = make_env(decision.env, env_params(decision, 3, R"(, "relative": true)"));
-      const auto loaded = learner_of(back, env->spec());
+      const auto loaded = learner_of(back, env->spec(), test_systems().registry<LearnerRegistry>());
       TimeStep now;
       env->reset(0, now);
       std::vector<double> action(1);

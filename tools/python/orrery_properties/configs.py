@@ -22,7 +22,8 @@ NEEDED = {("speculation", "draft_model", "model"): "catalog:llama-2-7b",
           ("lengths", "quantiles", "prompt"): [{"share": share, "tokens": n} for share, n in ((0, 1), (0.5, 300), (1, 900))],
           ("lengths", "quantiles", "output"): [{"share": share, "tokens": n} for share, n in ((0, 1), (0.5, 30), (1, 90))]}
 # Draws of a file, which a config made up here has not.
-WITH_FILES = {("lengths", "empirical"), ("program", "workflow_trace")}
+WITH_FILES = {("lengths", "empirical"), ("program", "workflow_trace"),
+              *((kind, "learned") for kind in ("admission", "batching", "power", "routing", "scaling"))}
 # Parameters that are formulas, and some of them.
 FORMULAS = {("batching", "score"): ["order", "prompt_tokens", "-waited_s", "compute_tokens"],
             ("batching", "preempt"): ["order", "generated_tokens"],
