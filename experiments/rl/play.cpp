@@ -72,8 +72,7 @@ Node base_config(const PolicyFile& policy, const PlayOptions& options) {
   const std::filesystem::path trained = text("config").empty() ? home_folder() / "experiments/studies/first_light.json"
                                                                : std::filesystem::path(text("config"));
   Node root = sim::read_config(options.config.empty() ? trained : options.config);
-  const Node* over = policy.env_params.find("override_");
-  if (over == nullptr) over = policy.env_params.find("override");
+  const Node* over = policy.env_params.find("override");
   if (options.config.empty() && over != nullptr && over->is_object()) sim::merge_over(root, *over);
   for (const std::string& assignment : options.assignments) sim::assign(root, assignment);
   return root;
@@ -97,7 +96,8 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
        {fmt::format("policies.{}.policy=learned", decision),
         fmt::format("policies.{}.learned.file={}", decision, std::filesystem::absolute(policy.path).string())}}};
   std::vector<std::string> against = options.against;
-  if (against.size() == 1 && against[0] == "all") against = rules_of(systems, decision);
+  const bool every = against.size() == 1 && against[0] == "all";  // then what cannot run is a row with its reason
+  if (every) against = rules_of(systems, decision);
   if (against.empty()) rows.push_back({"own", {}});
   for (const std::string& rule : against) rows.push_back(rule_row(decision, rule));
 
@@ -122,6 +122,12 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
         const Node* found = claims::find_figure(outcome.summary, kFigures[f].path).found;
         if (found != nullptr && found->is_number()) values[row * std::size(kFigures) + f][seed] = found->as_number();
       }
+    } catch (const sim::ConfigError& fault) {
+      const std::lock_guard lock(mutex);
+      if (every && row > 0)
+        reasons[row] = fault.faults().front().message;
+      else if (!error)
+        error = std::current_exception();
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();

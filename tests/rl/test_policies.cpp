@@ -236,6 +236,12 @@ TEST_CASE("a network that is no number any more is told, not acted on", "[polici
   CHECK_THROWS_WITH(masked_argmax(broken, nullptr, 3), Contains("not a number"));
   const std::uint8_t mask[] = {1, 0, 1};
   CHECK(masked_argmax(broken, mask, 3) == 2);  // what is not allowed does not count
+  const sim::Node wild = sim::parse_json(R"({"system": "rl", "env": {"policy": "cart_pole"},
+    "learner": {"policy": "ppo", "ppo": {"rate": 1e300, "horizon": 16, "network": {"activation": "relu"}}},
+    "train": {"steps": 4000, "eval_every": 4000, "eval_episodes": 1}})",
+                                         "test");
+  CHECK_THAT(fault_of([&] { (void)read_experiment(test_systems(), wild)->run({}); }),
+             Contains("the learner 'ppo' diverged near step") && Contains("a smaller rate"));
 }
 
 TEST_CASE("play holds a policy against rules on the same runs", "[policies]") {
@@ -258,6 +264,9 @@ TEST_CASE("play holds a policy against rules on the same runs", "[policies]") {
   CHECK(e2e.find("count")->as_integer() == 2);
   CHECK(e2e.find("learned_better")->as_integer() <= 2);
   CHECK_THAT(play_text(one), Contains("policies.routing") && Contains("hexgen:alpha=0.5"));
+  options.against = {"all"};
+  const sim::Node all = play(test_systems(), options);
+  CHECK(all.find("rows")->items().size() == 1 + test_systems().registry<policies::RouterRegistry>().names().size() - 2);
   options.against = {"hexgem"};
   CHECK_THAT(fault_of([&] { (void)play(test_systems(), options); }), Contains("unknown") && Contains("hexgen"));
   // A policy of another environment plays its episodes.
