@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -269,7 +270,7 @@ def asks_for_much(document: Any) -> bool:
         if path[-2:] == ("fat_tree", "k") and isinstance(value, int) and value > 24:
             return True  # k^3 / 4 devices; a ring over 8,192 of them sends the square of that: 64 s
         if isinstance(value, str):
-            value = next((float(word) for word in value.split()[:1] if word.replace(".", "").replace("e", "").isdigit()), 0)
+            value = next((float(word) for word in value.split()[:1] if re.fullmatch(r"\d+(\.\d*)?(e\d+)?", word)), 0)
         if isinstance(value, (int, float)) and (abs(value) >= HUGE or 0 < abs(value) < 1 / HUGE):
             return True
     return False
