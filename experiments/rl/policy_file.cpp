@@ -43,6 +43,33 @@ Node spec_node(const EnvSpec& spec) {
   return node;
 }
 
+/// Stands for the folder that orrery is in, so that a policy says the same wherever that is.
+constexpr std::string_view kHome = "$ORRERY_HOME/";
+
+std::string home() {
+  return home_folder().lexically_normal().string() + "/";
+}
+
+/// An environment's parameters with each text changed by `change`.
+template <class Change>
+Node texts_changed(const Node& params, Change change) {
+  if (!params.is_object()) return params;
+  Node out = Node::object();
+  for (const auto& [name, value] : params.members())
+    out.set(name, value.is_string() ? Node::string(change(value.as_string())) : value);
+  return out;
+}
+/// Files by their whole path, those that ship from kHome.
+std::string written_path(const std::string& text) {
+  std::error_code ignored;
+  if (text.empty() || !std::filesystem::is_regular_file(text, ignored)) return text;
+  const std::string whole = std::filesystem::absolute(text).lexically_normal().string();
+  return whole.starts_with(home()) ? std::string(kHome) + whole.substr(home().size()) : whole;
+}
+std::string read_path(const std::string& text) {
+  return text.starts_with(kHome) ? home() + text.substr(kHome.size()) : text;
+}
+
 /// A member that a policy's head has. Throws std::runtime_error where it has none.
 const Node& member(const Node& node, const char* name) {
   const Node* found = node.is_object() ? node.find(name) : nullptr;
@@ -89,7 +116,7 @@ struct Shape {
 void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
   Node head = Node::object();
   head.set("env", Node::string(policy.env));
-  head.set("env_params", policy.env_params);
+  head.set("env_params", texts_changed(policy.env_params, written_path));
   head.set("learner", policy.learner);
   head.set("regrouped", Node::boolean(policy.regrouped));
   head.set("spec", spec_node(policy.spec));
@@ -114,7 +141,7 @@ PolicyFile read_policy(const std::filesystem::path& path) {
     archive.finish();
     const Node head = sim::parse_json(text, path.string());
     policy.env = member(head, "env").as_string();
-    policy.env_params = member(head, "env_params");
+    policy.env_params = texts_changed(member(head, "env_params"), read_path);
     policy.learner = member(head, "learner");
     policy.regrouped = member(head, "regrouped").as_boolean();
     policy.spec = read_spec(member(head, "spec"));

@@ -138,6 +138,17 @@ TEST_CASE("a router that judges replicas by one rule routes among any number of 
              Contains("the policy was trained on other spaces: it has 2 choices, this run 3"));
 }
 
+TEST_CASE("a policy of a file that ships names no folder of this machine", "[policies]") {
+  Scratch scratch;
+  const Decision& routing = kDecisions[0];
+  const PolicyFile policy = trained(routing, "evolution", R"({"population": 4, "episodes": 1})", env_params(routing));
+  write_policy(scratch.path / "p", policy);
+  std::ifstream file(scratch.path / "p", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  CHECK(bytes.find(home_folder().string()) == std::string::npos);
+  CHECK(fs::path(read_policy(scratch.path / "p").env_params.find("config")->as_string()) == fs::path(kConfig));
+}
+
 TEST_CASE("what is no policy for the decision is told when the config is read", "[policies]") {
   Scratch scratch;
   const Decision &routing = kDecisions[0], &admission = kDecisions[2];
