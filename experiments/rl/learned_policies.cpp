@@ -16,7 +16,9 @@ using Learners = std::shared_ptr<const LearnerRegistry>;
 
 /// The policy of a file for the decision of an environment. Throws sim::ConfigError.
 PolicyFile policy_for(std::string_view env, const std::string& file) {
-  if (file.empty()) sim::throw_fault({}, "expected 'file', a policy of `orrery train`, of the policy 'learned'");
+  if (file.empty())
+    sim::throw_fault({"", fmt::format("/policies/{}/learned/file", decision_of(env))},
+                     "expected a policy of `orrery train`, got nothing");
   PolicyFile policy = read_policy(file);
   const sim::Origin here{file, ""};
   if (policy.env != env)
@@ -124,9 +126,10 @@ void add_learned_policies(policies::Registries& policies) {
       "learned", kDoc, [learners](const LearnedParams<Decision::scaling>& params) {
         return asking_scaling(port_of(policy_for(env_of(Decision::scaling), params.file), learners), 0);
       });
-  policies.power.add<LearnedParams<Decision::clock>>("learned", kDoc, [learners](const LearnedParams<Decision::clock>& params) {
-    return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file), learners), 0);
-  });
+  policies.power.add<LearnedParams<Decision::clock>>(
+      "learned", kDoc, [learners](const LearnedParams<Decision::clock>& params) {
+        return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file), learners), 0);
+      });
   const auto others = std::make_shared<const policies::BatchingRegistry>(policies.batching);
   policies.batching.add<LearnedParams<Decision::batching>>(
       "learned", kDoc, [others, learners](const LearnedParams<Decision::batching>& params) {

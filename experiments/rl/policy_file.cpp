@@ -131,8 +131,13 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
 
 PolicyFile read_policy(const std::filesystem::path& path) {
   PolicyFile policy{.path = path};
-  if (is_checkpoint(path, "") && !is_checkpoint(path, kIdentity))
-    sim::throw_fault({path.string(), ""}, "expected a policy, found the checkpoint of a training",
+  const sim::Origin here{path.string(), ""};
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    sim::throw_fault(here, "expected a policy of `orrery train` (seed-N.policy), found no file");
+  if (!is_checkpoint(path, "")) sim::throw_fault(here, "expected a policy of `orrery train`, found something else");
+  if (!is_checkpoint(path, kIdentity))
+    sim::throw_fault(here, "expected a policy, found the checkpoint of a training",
                      "the seed-N.policy beside it is one");
   try {
     Archive archive = read_checkpoint(path, kIdentity);

@@ -159,7 +159,11 @@ TEST_CASE("what is no policy for the decision is told when the config is read", 
   };
   CHECK_THAT(told(admission, "p"), Contains("expected a policy of the environment 'serving_admission', found one of "
                                             "'serving_routing' (policies.routing takes it)"));
-  CHECK_THAT(told(routing, "none"), Contains("cannot read the checkpoint"));
+  CHECK_THAT(told(routing, "none"), Contains("expected a policy of `orrery train` (seed-N.policy), found no file"));
+  std::ofstream(scratch.path / "text") << "weights";
+  CHECK_THAT(told(routing, "text"), Contains("expected a policy of `orrery train`, found something else"));
+  CHECK(fault_of([&] { (void)latencies(cluster(3), {"policies.routing.policy=learned"}); }) ==
+        "/policies/routing/learned/file: expected a policy of `orrery train`, got nothing");
   Archive archive;
   std::string text = "state";
   archive(text);
