@@ -84,6 +84,15 @@ std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t rep
                                                 sim::RandomStream(seed, "unique"));
 }
 
+search::SearchOptions search_options(const Study& study) {
+  search::SearchOptions loop{.budget = study.search.budget,
+                             .batch = static_cast<std::size_t>(study.search.batch),
+                             .patience = study.search.patience,
+                             .gain = study.search.gain};
+  for (const Point& point : study.first) loop.first.push_back({point});
+  return loop;
+}
+
 std::vector<Column> columns_of(const Study& study) {
   std::vector<Column> all;
   for (const auto& parameter : study.space.parameters())
@@ -159,17 +168,14 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
   evaluator.on_point = [&] {
     if (options.progress) options.progress(evaluator.points(), total ? std::optional(*total + free) : total);
   };
-  search::SearchOptions loop{.budget = options.search ? study.search.budget : std::numeric_limits<std::int64_t>::max(),
-                             .batch = options.search    ? static_cast<std::size_t>(study.search.batch)
-                                      : options.execute ? kClusterBatch
-                                                        : kSweepBatch};
+  search::SearchOptions loop = options.search
+                                   ? search_options(study)
+                                   : search::SearchOptions{.budget = std::numeric_limits<std::int64_t>::max(),
+                                                           .batch = options.execute ? kClusterBatch : kSweepBatch};
   loop.keep = false;
   if (options.search) {
-    loop.patience = study.search.patience;
-    loop.gain = study.search.gain;
-    loop.first = earlier.known;
+    loop.first.insert(loop.first.begin(), earlier.known.begin(), earlier.known.end());
     loop.free = earlier.known.size();
-    for (const Point& point : study.first) loop.first.push_back({point});
     loop.first.insert(loop.first.end(), earlier.guesses.begin(), earlier.guesses.end());
   }
   loop.known = [&](const Proposal& proposal) { return evaluator.known(proposal); };

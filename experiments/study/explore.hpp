@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/search/search.hpp"
 #include "experiments/study/runs.hpp"
 
 namespace orrery::experiments::study {
@@ -43,6 +44,8 @@ StoreFacts facts_of(const Study& study, bool search);
 /// `runs/<name>-<first 8 of the hash>.sqlite`.
 std::filesystem::path default_store(const Study& study, bool search);
 
+/// How a search of the study goes: budget, batches, first points, when it ends.
+search::SearchOptions search_options(const Study& study);
 /// The driver of one of the independent searches: never a point twice.
 std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t repeat);
 

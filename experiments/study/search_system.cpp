@@ -94,8 +94,7 @@ class SearchExperiment final : public Experiment {
     std::map<std::string, search::Evaluation> known;
     for (std::int64_t repeat = 0; repeat < config_.run.repeats; ++repeat) {
       const auto driver = make_driver(*study_, repeat);
-      const search::SearchOptions loop{.budget = study_->search.budget,
-                                       .batch = static_cast<std::size_t>(study_->search.batch)};
+      const search::SearchOptions loop = search_options(*study_);
       const auto trials = search::run_search(
           *driver, search::on_threads([&](const search::Proposal& proposal) { return look(proposal.point, known); }, 1),
           loop);

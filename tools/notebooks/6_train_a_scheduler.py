@@ -88,7 +88,8 @@ turn = itertools.cycle([0, 1])
 
 def weighted(speed):
     """Fewest requests, where the A100 counts as `speed` A10G."""
-    return lambda seen: int((np.expm1(seen[at["requests_0"]]) + 1) / speed > np.expm1(seen[at["requests_1"]]) + 1)
+    first, second = at["requests_0"], at["requests_1"]
+    return lambda seen: int((np.expm1(seen[first]) + 1) / speed > np.expm1(seen[second]) + 1)
 
 
 speed = min(range(1, 11), key=lambda speed: latency(weighted(speed), range(20)).mean())  # tuned, as people do
@@ -184,11 +185,12 @@ def run_latency(policy, seed):
     return orrery.run(config, tables=False)["e2e_s.mean"]
 
 
-files = [{"policy": "learned", "learned": {"file": f"evolved/seed-{seed}.policy"}} for seed in range(1, len(SEEDS) + 1)]
+files = [{"policy": "learned", "learned": {"file": f"evolved/seed-{1 + seed}.policy"}} for seed in SEEDS]
 scores["learned: evolution"] = np.array([np.mean([run_latency(file, seed) for seed in TEST]) for file in files])
 scores["hexgen"] = np.array([run_latency({"policy": "hexgen"}, seed) for seed in TEST])
 scores["shortest_stay"] = np.array([run_latency({"policy": "shortest_stay"}, seed) for seed in TEST])
-pd.DataFrame({"mean latency (s)": {name: scores[name].mean() for name in ("learned: evolution", "hexgen", "shortest_stay")}}).round(2)
+shown = ("learned: evolution", "hexgen", "shortest_stay")
+pd.DataFrame({"mean latency (s)": {name: scores[name].mean() for name in shown}}).round(2)
 
 # %% [markdown]
 # ## Who beats whom
@@ -247,8 +249,9 @@ print(f"The rule with one tuned number: {rule:.2f} s. Sending all to the A100: {
 print(f"Cross-entropy: median {np.median(cem):.2f} s, worst {cem.max():.2f} s; "
       f"{(cem < rule).sum()} of {len(cem)} seeds beat the rule.")
 evolution = scores["learned: evolution"]
-print(f"Evolution: median {np.median(evolution):.2f} s; {(evolution < scores['hexgen'].mean()).sum()} of {len(evolution)} seeds beat hexgen, "
-      f"{scores['hexgen'].mean():.2f} s.")
+hexgen = scores["hexgen"].mean()
+print(f"Evolution: median {np.median(evolution):.2f} s; "
+      f"{(evolution < hexgen).sum()} of {len(evolution)} seeds beat hexgen, {hexgen:.2f} s.")
 print(f"PPO after {STEPS:,} decisions: median {np.median(network):.2f} s; "
       f"{(network < rule).sum()} of {len(network)} seeds beat the rule.")
 assert middle["A100 alone"] < min(middle[name] for name in ("in turn", "fewest tokens", "fewest requests"))
