@@ -58,9 +58,9 @@ at = {name: place for place, name in enumerate(env.agent["observation"])}
 pd.DataFrame({"what it shows of request 100": observation.round(2)}, list(at))
 
 # %% [markdown]
-# Gymnasium's API. Counts, tokens and seconds are shown as ln(1 + x), replica 0 is the A100, an action is a replica. The reward
-# is minus the seconds that the requests took which have ended since, so that the return of an episode is minus the
-# mean latency times its requests.
+# Gymnasium's API. Counts, tokens and seconds are shown as ln(1 + x), replica 0 is the A100, an action is a replica. The
+# reward is minus the seconds that the requests took which have ended since, so that the return of an episode is minus
+# the mean latency times its requests.
 #
 # ## What rules reach
 #
