@@ -11,9 +11,9 @@
 #include "experiments/base/parallel.hpp"
 #include "experiments/base/quartiles.hpp"
 #include "experiments/claims/figure.hpp"
+#include "experiments/rl/envs/serving_env.hpp"
 #include "experiments/rl/learned_policies.hpp"
 #include "experiments/rl/training.hpp"
-#include "experiments/systems/serving/config/config.hpp"
 #include "policies/registries.hpp"
 
 namespace orrery::experiments::rl {
@@ -65,15 +65,14 @@ std::vector<std::string> rules_of(const Systems& systems, const std::string& dec
 }
 
 Node base_config(const PolicyFile& policy, const PlayOptions& options) {
-  const auto text = [&](const char* name) {
-    const Node* found = policy.env_params.find(name);
-    return found != nullptr && found->is_string() ? found->as_string() : std::string();
-  };
-  const std::filesystem::path trained = text("config").empty() ? home_folder() / "experiments/studies/first_light.json"
-                                                               : std::filesystem::path(text("config"));
-  Node root = sim::read_config(options.config.empty() ? trained : options.config);
-  const Node* over = policy.env_params.find("override");
-  if (options.config.empty() && over != nullptr && over->is_object()) sim::merge_over(root, *over);
+  Node root;
+  if (options.config.empty()) {
+    const Node *file = policy.env_params.find("config"), *over = policy.env_params.find("override");
+    root = serving_config_of(file != nullptr && file->is_string() ? file->as_string() : "",
+                             over != nullptr ? *over : Node{});
+  } else {
+    root = sim::read_config(options.config);
+  }
   for (const std::string& assignment : options.assignments) sim::assign(root, assignment);
   return root;
 }

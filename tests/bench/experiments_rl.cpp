@@ -30,8 +30,8 @@ void next_action(const EnvSpec& spec, std::span<const std::uint8_t> mask, std::s
     }
 }
 
-void env_steps(benchmark::State& state, const char* name) {
-  const auto env = factory(name)();
+void step_through(benchmark::State& state, const EnvFactory& make) {
+  const auto env = make();
   TimeStep now;
   std::uint64_t seed = 1;
   env->reset(seed, now);
@@ -44,6 +44,10 @@ void env_steps(benchmark::State& state, const char* name) {
     env->step(action, now);
   }
   state.SetItemsProcessed(state.iterations());
+}
+
+void env_steps(benchmark::State& state, const char* name) {
+  step_through(state, factory(name));
 }
 
 void vector_env_steps(benchmark::State& state, const char* name) {
@@ -74,18 +78,7 @@ EnvFactory factory_of_study(const char* study) {
 }
 
 void study_env_steps(benchmark::State& state, const char* study) {
-  const auto env = factory_of_study(study)();
-  TimeStep now;
-  std::uint64_t seed = 1;
-  env->reset(seed, now);
-  std::vector<double> action(env->spec().action_size());
-  std::size_t k = 0;
-  for (auto _ : state) {
-    if (now.ended()) env->reset(++seed, now);
-    next_action(env->spec(), now.mask, k++, action);
-    env->step(action, now);
-  }
-  state.SetItemsProcessed(state.iterations());
+  step_through(state, factory_of_study(study));
 }
 
 BENCHMARK_CAPTURE(study_env_steps, serving_routing, "rl_routing");

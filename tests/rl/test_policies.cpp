@@ -7,7 +7,7 @@
 #include "experiments/rl/core/reading.hpp"
 #include "experiments/rl/play.hpp"
 #include "experiments/rl/policy_file.hpp"
-#include "experiments/systems/serving/system.hpp"
+#include "served.hpp"
 #include "train_support.hpp"
 
 namespace orrery::experiments::rl::test_policies {
@@ -62,25 +62,8 @@ PolicyFile trained(const Decision& decision, const std::string& learner, const s
   return training.policy(env, how);
 }
 
-/// Latencies of a run's requests, summed in the order of their ends.
-double latencies(const std::string& override_, const std::vector<std::string>& set) {
-  sim::Node root = sim::read_config(kConfig);
-  sim::merge_over(root, sim::parse_json(override_, "test"));
-  sim::assign(root, "workload.limit=80");
-  for (const std::string& one : set) sim::assign(root, one);
-  sim::Faults faults;
-  const ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
-  faults.throw_if_any();
-  struct Sum final : RunObserver {
-    sim::TickScale scale{1};
-    double e2e = 0;
-    void request_ended(const RequestRecord& record) override {
-      e2e += record.status == "completed" ? scale.seconds(*record.finished - record.arrived) : 10;
-    }
-  } sum;
-  sum.scale = tick_scale(config.run.tick_s);
-  (void)ServingSetup(config).run(&sum);
-  return sum.e2e;
+double latencies(const std::string& over, const std::vector<std::string>& set) {
+  return test::latencies(kConfig, over, 80, set);
 }
 
 std::vector<std::string> put(const Decision& decision, const fs::path& file) {

@@ -4,6 +4,7 @@
 
 #include "experiments/rl/core/pausable.hpp"
 #include "experiments/systems/serving/system.hpp"
+#include "served.hpp"
 #include "support.hpp"
 #include "tests/systems.hpp"
 
@@ -96,23 +97,8 @@ TEST_CASE("routing by hand is round robin, request by request", "[unit]") {
       &total);
   CHECK(decisions == 60);  // one a request
   // The same run with the policy of that name: rewards are the negative sum of latencies.
-  sim::Node root = sim::read_config(kConfig);
-  sim::merge_over(root, sim::parse_json(kThree, "test"));
-  sim::assign(root, "policies.routing.policy=round_robin");
-  sim::assign(root, "workload.limit=60");
-  sim::Faults faults;
-  const ServingConfig config = read_serving_config(root, test_systems().registries(), faults);
-  faults.throw_if_any();
-  struct Sum final : RunObserver {
-    sim::TickScale scale{1};
-    double e2e = 0;
-    void request_ended(const RequestRecord& record) override {
-      e2e += scale.seconds(*record.finished - record.arrived);
-    }
-  } sum;
-  sum.scale = tick_scale(config.run.tick_s);
-  (void)ServingSetup(config).run(&sum);
-  CHECK(total == Approx(-sum.e2e).epsilon(1e-12));
+  const double latency = latencies(kConfig, kThree, 60, {"policies.routing.policy=round_robin"});
+  CHECK(total == Approx(-latency).epsilon(1e-12));
 }
 
 TEST_CASE("episodes are functions of seed and actions; dropping one in the middle is harmless", "[prop]") {

@@ -84,13 +84,18 @@ double gain(double own, double other) {
 
 }  // namespace
 
+sim::Node serving_config_of(const std::string& file, const sim::Node& over) {
+  sim::Node root = sim::read_config(file.empty() ? home_folder() / "experiments/studies/first_light.json"
+                                                 : std::filesystem::path(file));
+  if (over.is_object()) sim::merge_over(root, over);
+  return root;
+}
+
 ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
                        const std::function<EnvSpec(const ServingConfig&)>& spec,
                        const std::function<void(ServingConfig&, const SharedPort&)>& install)
     : params_(params) {
-  const std::filesystem::path shipped = home_folder() / "experiments/studies/first_light.json";
-  sim::Node root = sim::read_config(params.config.empty() ? shipped : std::filesystem::path(params.config));
-  if (params.override_.is_object()) sim::merge_over(root, params.override_);
+  const sim::Node root = serving_config_of(params.config, params.override_);
   sim::Faults faults;
   ServingConfig config = read_serving_config(root, systems.registries(), faults);
   faults.throw_if_any();

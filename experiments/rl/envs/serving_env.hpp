@@ -64,6 +64,10 @@ struct ServingEnvParams {
   }
 };
 
+/// The config of a run that an environment plays: the file (empty: the study first_light that ships) with an object
+/// laid over it (null: none). Throws sim::ConfigError if it cannot be read.
+sim::Node serving_config_of(const std::string& file, const sim::Node& over);
+
 /// Where a policy meets a training: the run stops until the learner has acted.
 class TrainingPort final : public DecisionPort {
  public:
