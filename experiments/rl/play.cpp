@@ -68,7 +68,7 @@ Node base_config(const PolicyFile& policy, const PlayOptions& options) {
   Node root;
   if (options.config.empty()) {
     const Node *file = policy.env_params.find("config"), *over = policy.env_params.find("override");
-    root = serving_config_of(file != nullptr && file->is_string() ? file->as_string() : "",
+    root = serving_config_of(policy.env, file != nullptr && file->is_string() ? file->as_string() : "",
                              over != nullptr ? *over : Node{});
   } else {
     root = sim::read_config(options.config);

@@ -11,7 +11,7 @@ namespace orrery::experiments::rl::test {
 /// counts 10.
 inline double latencies(const std::string& file, const std::string& over, int requests,
                         const std::vector<std::string>& set) {
-  sim::Node root = serving_config_of(file, sim::parse_json(over, "test"));
+  sim::Node root = serving_config_of("", file, sim::parse_json(over, "test"));
   sim::assign(root, "workload.limit=" + std::to_string(requests));
   for (const std::string& one : set) sim::assign(root, one);
   sim::Faults faults;

@@ -262,6 +262,12 @@ TEST_CASE("play holds a policy against rules on the same runs", "[policies]") {
   CHECK(e2e.find("count")->as_integer() == 2);
   CHECK(e2e.find("learned_better")->as_integer() <= 2);
   CHECK_THAT(play_text(one), Contains("policies.routing") && Contains("hexgen:alpha=0.5"));
+  // The clocks that the environment gives its default config are there when it is played.
+  const Decision clock{"serving_clock", "power", ""};
+  write_policy(scratch.path / "c", trained(clock, "evolution", R"({"population": 4, "episodes": 1})", "{}"));
+  const sim::Node clocked =
+      play(test_systems(), {.policy = scratch.path / "c", .assignments = {"workload.limit=50"}, .seeds = 1});
+  CHECK(clocked.find("rows")->items()[0].find("figures")->find("e2e_s.mean")->find("count")->as_integer() == 1);
   options.against = {"all"};
   const sim::Node all = play(test_systems(), options);
   CHECK(all.find("rows")->items().size() == 1 + test_systems().registry<policies::RouterRegistry>().names().size() - 2);

@@ -72,10 +72,11 @@ void add_serving_admission_env(EnvRegistry& registry) {
       "serving_admission", "Whether every request of a serving run comes in.",
       [](const ServingAdmissionParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig&) { return admission_spec(); };
-        return std::make_unique<ServingEnv>(params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
-          config.policies.admission.name = "learner";
-          config.policies.admission.make = [port] { return asking_admission(port); };
-        });
+        return std::make_unique<ServingEnv>(
+            "serving_admission", params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
+              config.policies.admission.name = "learner";
+              config.policies.admission.make = [port] { return asking_admission(port); };
+            });
       });
 }
 

@@ -115,7 +115,7 @@ void add_serving_batching_env(EnvRegistry& registry) {
         const auto choices = batching_choices(params.choices, systems.registry<policies::BatchingRegistry>());
         const auto spec = [n = std::ssize(choices)](const ServingConfig&) { return batching_spec(n); };
         return std::make_unique<ServingEnv>(
-            params, systems, spec, [choices](ServingConfig& config, const SharedPort& port) {
+            "serving_batching", params, systems, spec, [choices](ServingConfig& config, const SharedPort& port) {
               for (ReplicaGroup& group : config.groups)
                 group.batching.make = [port, choices] { return asking_batching(port, choices); };
             });

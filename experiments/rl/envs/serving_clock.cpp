@@ -12,10 +12,6 @@
 namespace orrery::experiments::rl {
 namespace {
 
-/// Of the device of the study that is the default.
-constexpr const char* kClocks = R"({"machine": {"devices": [{"part": "catalog:a100-sxm4-80gb", "count": 1,
-                                    "clocks": ["1.41 GHz", "1.11 GHz", "0.81 GHz"]}]}})";
-
 struct ServingClockParams : ServingEnvParams {
   double joule = 0.01;
   static constexpr auto fields() {
@@ -82,15 +78,14 @@ void add_serving_clock_env(EnvRegistry& registry) {
   registry.add<ServingClockParams>(
       "serving_clock", "At which clock every batch of a serving run goes.",
       [](const ServingClockParams& params, const Systems& systems) {
-        ServingEnvParams shared = params;
-        if (shared.config.empty() && !shared.override_.is_object())
-          shared.override_ = sim::parse_json(kClocks, "default");
         const auto spec = [](const ServingConfig& config) { return clock_spec(clocks_of(config)); };
-        return std::make_unique<ServingEnv>(
-            shared, systems, spec, [joule = params.joule](ServingConfig& config, const SharedPort& port) {
-              config.policies.power.name = "learner";
-              config.policies.power.make = [port, joule] { return asking_clock(port, joule); };
-            });
+        return std::make_unique<ServingEnv>("serving_clock", params, systems, spec,
+                                            [joule = params.joule](ServingConfig& config, const SharedPort& port) {
+                                              config.policies.power.name = "learner";
+                                              config.policies.power.make = [port, joule] {
+                                                return asking_clock(port, joule);
+                                              };
+                                            });
       });
 }
 

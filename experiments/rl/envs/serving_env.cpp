@@ -84,18 +84,24 @@ double gain(double own, double other) {
 
 }  // namespace
 
-sim::Node serving_config_of(const std::string& file, const sim::Node& over) {
+sim::Node serving_config_of(std::string_view env, const std::string& file, const sim::Node& over) {
+  constexpr const char* kClocks = R"({"machine": {"devices": [{"part": "catalog:a100-sxm4-80gb", "count": 1,
+                                      "clocks": ["1.41 GHz", "1.11 GHz", "0.81 GHz"]}]}})";
+
   sim::Node root = sim::read_config(file.empty() ? home_folder() / "experiments/studies/first_light.json"
                                                  : std::filesystem::path(file));
-  if (over.is_object()) sim::merge_over(root, over);
+  if (over.is_object())
+    sim::merge_over(root, over);
+  else if (env == "serving_clock" && file.empty())
+    sim::merge_over(root, sim::parse_json(kClocks, "default"));
   return root;
 }
 
-ServingEnv::ServingEnv(const ServingEnvParams& params, const Systems& systems,
+ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, const Systems& systems,
                        const std::function<EnvSpec(const ServingConfig&)>& spec,
                        const std::function<void(ServingConfig&, const SharedPort&)>& install)
     : params_(params) {
-  const sim::Node root = serving_config_of(params.config, params.override_);
+  const sim::Node root = serving_config_of(name, params.config, params.override_);
   sim::Faults faults;
   ServingConfig config = read_serving_config(root, systems.registries(), faults);
   faults.throw_if_any();

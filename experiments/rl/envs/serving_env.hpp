@@ -65,8 +65,9 @@ struct ServingEnvParams {
 };
 
 /// The config of a run that an environment plays: the file (empty: the study first_light that ships) with an object
-/// laid over it (null: none). Throws sim::ConfigError if it cannot be read.
-sim::Node serving_config_of(const std::string& file, const sim::Node& over);
+/// laid over it (null: none; of `serving_clock` without a file, devices that have clocks). Throws sim::ConfigError if
+/// it cannot be read.
+sim::Node serving_config_of(std::string_view env, const std::string& file, const sim::Node& over);
 
 /// Where a policy meets a training: the run stops until the learner has acted.
 class TrainingPort final : public DecisionPort {
@@ -88,9 +89,9 @@ class TrainingPort final : public DecisionPort {
 
 class ServingEnv final : public Env {
  public:
-  /// `install` puts the asking policy into the config. Throws sim::ConfigError for
+  /// `name` is the environment's; `install` puts the asking policy into the config. Throws sim::ConfigError for
   /// faults of the config, std::invalid_argument for a design that does not fit.
-  ServingEnv(const ServingEnvParams& params, const Systems& systems,
+  ServingEnv(std::string_view name, const ServingEnvParams& params, const Systems& systems,
              const std::function<EnvSpec(const ServingConfig&)>& spec,
              const std::function<void(ServingConfig&, const SharedPort&)>& install);
   ~ServingEnv() override;

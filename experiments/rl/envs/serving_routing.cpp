@@ -102,9 +102,10 @@ void add_serving_routing_env(EnvRegistry& registry) {
           for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
           return routing_spec(replicas);
         };
-        return std::make_unique<ServingEnv>(params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
-          config.policies.routing.make = [port](sim::RandomStream) { return asking_router(port); };
-        });
+        return std::make_unique<ServingEnv>(
+            "serving_routing", params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
+              config.policies.routing.make = [port](sim::RandomStream) { return asking_router(port); };
+            });
       });
 }
 

@@ -72,20 +72,22 @@ std::unique_ptr<policies::Scaling> asking_scaling(SharedPort port, double cost) 
 }
 
 void add_serving_scaling_env(EnvRegistry& registry) {
-  registry.add<ServingScalingParams>(
-      "serving_scaling", "How many replicas of a serving run are up.",
-      [](const ServingScalingParams& params, const Systems& systems) {
-        const auto spec = [](const ServingConfig& config) {
-          std::int64_t replicas = 0;
-          for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
-          return scaling_spec(replicas);
-        };
-        return std::make_unique<ServingEnv>(
-            params, systems, spec, [cost = params.replica_cost](ServingConfig& config, const SharedPort& port) {
-              config.policies.scaling.name = "learner";
-              config.policies.scaling.make = [port, cost] { return asking_scaling(port, cost); };
-            });
-      });
+  registry.add<ServingScalingParams>("serving_scaling", "How many replicas of a serving run are up.",
+                                     [](const ServingScalingParams& params, const Systems& systems) {
+                                       const auto spec = [](const ServingConfig& config) {
+                                         std::int64_t replicas = 0;
+                                         for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
+                                         return scaling_spec(replicas);
+                                       };
+                                       return std::make_unique<ServingEnv>(
+                                           "serving_scaling", params, systems, spec,
+                                           [cost = params.replica_cost](ServingConfig& config, const SharedPort& port) {
+                                             config.policies.scaling.name = "learner";
+                                             config.policies.scaling.make = [port, cost] {
+                                               return asking_scaling(port, cost);
+                                             };
+                                           });
+                                     });
 }
 
 }  // namespace orrery::experiments::rl
