@@ -3,6 +3,7 @@
 #include "policies/admission/request_rule.hpp"
 #include "policies/batching/sequence_score.hpp"
 #include "policies/routing/replica_score.hpp"
+#include "policies/transaction_order/transaction_score.hpp"
 
 namespace orrery::policies {
 
@@ -21,7 +22,11 @@ const std::vector<ExpressionSubject>& expression_subjects() {
       {"admission",
        "Names that the rule of admission may use; a request is turned away where it is not 0.",
        {"admission.expression.reject"},
-       expression_names<RequestRuleFacts>()}};
+       expression_names<RequestRuleFacts>()},
+      {"transaction_order",
+       "Names that the score of a transaction may use; the one with the least goes next.",
+       {"transaction_order.expression.score"},
+       expression_names<TransactionFacts>()}};
   return all;
 }
 

@@ -36,7 +36,8 @@ class RandomStream;
   KIND(scaling, register_scalings, Scaling)                                /* how many replicas are up */          \
   KIND(schedule, register_schedules, PipelineSchedule)                     /* order of a stage's passes */         \
   KIND(sequence_groups, register_sequence_groupings, SequenceGrouping)     /* how unlike sequences share devices */  \
-  KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */
+  KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */  \
+  KIND(transaction_order, register_transaction_orders, TransactionOrder, sim::RandomStream) /* who goes next */
 // clang-format on
 
 namespace orrery::policies {

@@ -30,6 +30,7 @@
 #include "experiments/systems/tasks/system.hpp"
 #include "experiments/systems/training/plans_system.hpp"
 #include "experiments/systems/training/system.hpp"
+#include "experiments/systems/transactions/system.hpp"
 #include "experiments/systems/uneven/system.hpp"
 #include "experiments/tune/system.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
@@ -63,6 +64,7 @@ Systems all_systems(std::span<const policies::LoadedPlugin> plugins) {
                           training_job_system(),
                           goodput_system(),
                           progress_system(),
+                          transactions_system(),
                           uneven_batches_system()};
   return {std::move(all), all_registries(plugins)};
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <set>
 
@@ -36,22 +37,42 @@ std::string why_not(const Node& summary) {
   return text;
 }
 
-RunFigure figure_of(const EvolveStudy& study, const Outcome& outcome, std::vector<sim::Fault>& faults) {
-  if (!outcome.feasible()) return {std::nullopt, why_not(outcome.summary)};
-  const claims::FigureSearch search = claims::find_figure(outcome.summary, study.objective.figure);
+/// The number at a path of a summary; nothing, and why, without one.
+std::optional<double> number_at(const Node& summary, const std::string& path, const sim::Origin& where,
+                                std::vector<sim::Fault>& faults, std::string& reason) {
+  const claims::FigureSearch search = claims::find_figure(summary, path);
   if (search.found == nullptr) {
-    faults.push_back({study.objective_origin,
-                      fmt::format("the summary has no '{}' at '{}'", search.missing, search.reached),
+    faults.push_back({where, fmt::format("the summary has no '{}' at '{}'", search.missing, search.reached),
                       sim::name_hint(search.missing, search.members)});
-    return {std::nullopt, "no such figure"};
+    reason = "no such figure";
+  } else if (search.found->is_null()) {
+    reason = "the figure is null";
+  } else if (!search.found->is_number()) {
+    faults.push_back({where, fmt::format("expected a number there, found {}", search.found->shown()), ""});
+    reason = "no number";
+  } else {
+    return search.found->as_number();
   }
-  if (search.found->is_null()) return {std::nullopt, "the figure is null"};
-  if (!search.found->is_number()) {
-    faults.push_back(
-        {study.objective_origin, fmt::format("expected a number there, found {}", search.found->shown()), ""});
-    return {std::nullopt, "no number"};
+  return std::nullopt;
+}
+
+RunFigure figure_of(const EvolveStudy& study, const Outcome& outcome, std::vector<sim::Fault>& faults) {
+  RunFigure figure;
+  if (!outcome.feasible()) {
+    figure.reason = why_not(outcome.summary);
+    return figure;
   }
-  return {search.found->as_number(), ""};
+  figure.value = number_at(outcome.summary, study.objective.figure, study.objective_origin, faults, figure.reason);
+  for (std::size_t i = 0; i < study.objective.bounds.size() && figure.value; ++i) {
+    const auto value =
+        number_at(outcome.summary, study.objective.bounds[i].figure, study.bound_origins[i], faults, figure.reason);
+    if (value)
+      figure.bounded.push_back(*value);
+    else
+      figure.value.reset();
+  }
+  if (!figure.value) figure.bounded.clear();
+  return figure;
 }
 
 /// Runs one config. Progress is where a run that takes too long can be stopped.
@@ -161,7 +182,7 @@ void check_experiments(const Systems& systems, const EvolveStudy& study) {
   throw_if_any(reports);
 }
 
-std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures) {
+std::optional<double> fitness_of(const EvolveStudy& study, std::span<const RunFigure> figures) {
   double sum = 0;
   for (const RunFigure& one : figures) {
     if (!one.value || !std::isfinite(*one.value)) return std::nullopt;
@@ -169,6 +190,40 @@ std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figure
   }
   const double mean = sum / static_cast<double>(figures.size());
   return study.objective.goal == Goal::maximise ? -mean : mean;
+}
+
+std::vector<std::optional<double>> bounded_means(const EvolveStudy& study, std::span<const RunFigure> figures) {
+  std::vector<std::optional<double>> means(study.objective.bounds.size());
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    double sum = 0;
+    bool all = !figures.empty();
+    for (const RunFigure& one : figures) {
+      all = all && one.value;
+      if (all) sum += one.bounded[i];
+    }
+    if (all) means[i] = sum / static_cast<double>(figures.size());
+  }
+  return means;
+}
+
+double violation_of(const EvolveStudy& study, std::span<const RunFigure> figures,
+                    std::span<const std::span<const RunFigure>> baselines) {
+  double all = 0;
+  const auto means = bounded_means(study, figures);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const BoundParams& bound = study.objective.bounds[i];
+    if (!means[i]) return std::numeric_limits<double>::infinity();
+    double scale = 1;
+    for (std::size_t b = 0; b < study.baselines.size(); ++b)
+      if (study.baselines[b].name == bound.of) scale = bounded_means(study, baselines[b])[i].value_or(1);
+    // A bound of 0 is passed by what the figure is.
+    const auto beyond = [&](double excess, double limit) {
+      if (excess > 0) all += limit != 0 ? excess / std::abs(limit) : excess;
+    };
+    if (bound.at_most) beyond(*means[i] - *bound.at_most * scale, *bound.at_most * scale);
+    if (bound.at_least) beyond(*bound.at_least * scale - *means[i], *bound.at_least * scale);
+  }
+  return all;
 }
 
 }  // namespace orrery::experiments::evolve

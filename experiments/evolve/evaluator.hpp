@@ -11,9 +11,10 @@
 
 namespace orrery::experiments::evolve {
 
-/// What one run gave: the figure, or why there is none.
+/// What one run gave: the figure and those of the bounds, or why there is none.
 struct RunFigure {
   std::optional<double> value;
+  std::vector<double> bounded;  ///< by bound; empty without a value
   std::string reason;
 };
 
@@ -51,6 +52,13 @@ class Evaluator {
 void check_experiments(const Systems& systems, const EvolveStudy& study);
 
 /// Mean of the figures, the sign turned where more is better, so that less always is; nothing if one is not there.
-std::optional<double> fitness_of(const EvolveStudy& study, const Figures& figures);
+std::optional<double> fitness_of(const EvolveStudy& study, std::span<const RunFigure> figures);
+
+/// Means of the figures of bounds over runs; nothing if one is not there.
+std::vector<std::optional<double>> bounded_means(const EvolveStudy& study, std::span<const RunFigure> figures);
+
+/// By how much bounds are passed, as shares of them, summed; 0 within all. `baselines` are of the same runs.
+double violation_of(const EvolveStudy& study, std::span<const RunFigure> figures,
+                    std::span<const std::span<const RunFigure>> baselines);
 
 }  // namespace orrery::experiments::evolve

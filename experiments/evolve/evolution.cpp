@@ -1,7 +1,10 @@
 #include "experiments/evolve/evolution.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace orrery::experiments::evolve {
 
@@ -42,6 +45,12 @@ class Loop {
     if (!best) return;
     const Candidate& candidate = result_.archive[*best];
     result_.best = {candidate.text, candidate.figures, {}};
+    for (std::size_t at = *best;;) {
+      result_.lineage.push_back(at);
+      const auto& parents = result_.archive[at].from.parents;
+      if (parents.empty()) break;
+      at = parents.front();
+    }
     if (!study_.held_out.empty())
       result_.best->held_out = evaluator_.candidates(std::span(&candidate.text, 1), study_.held_out).front();
   }
@@ -53,8 +62,8 @@ class Loop {
     std::vector<Candidate> fresh;
     std::map<std::string, std::size_t> place;  // of fresh ones
     std::vector<std::optional<std::size_t>> fresh_of;
-    for (std::string& text : source_.propose(number, archive)) {
-      Verdict verdict{.text = std::move(text), .entry = {}, .refusal = {}};
+    for (Proposal& one : source_.propose(number, archive)) {
+      Verdict verdict{.text = std::move(one.text), .entry = {}, .refusal = {}};
       fresh_of.emplace_back();
       if (auto tree = read_candidate(study_, verdict.text, verdict.refusal)) {
         Tree simple = simplified(*tree);
@@ -62,7 +71,9 @@ class Loop {
         verdict.entry = archive.find(key);
         if (!verdict.entry) {
           const auto [at, is_new] = place.emplace(key, fresh.size());
-          if (is_new) fresh.push_back({.text = std::move(key), .tree = std::move(simple), .generation = number});
+          if (is_new)
+            fresh.push_back(
+                {.text = std::move(key), .tree = std::move(simple), .generation = number, .from = std::move(one.from)});
           verdict.fresh = is_new;
           fresh_of.back() = at->second;
         }
@@ -88,15 +99,43 @@ class Loop {
                                           : result_.forbidden);
   }
 
+  /// All at the first scenarios; the best of them at the others.
   void evaluate(std::vector<Candidate>& fresh) {
+    const std::span<const Scenario> all = study_.training;
+    const std::size_t first = static_cast<std::size_t>(study_.search.first_runs.value_or(std::ssize(all)));
+    std::vector<std::size_t> chosen(fresh.size());
+    std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+    run(fresh, chosen, all.first(first));
+    if (first == all.size()) return;
+    std::ranges::stable_sort(chosen, [&](std::size_t a, std::size_t b) { return better(fresh[a], fresh[b]); });
+    const auto pass = static_cast<std::size_t>(std::ceil(study_.search.pass * static_cast<double>(fresh.size())));
+    for (std::size_t i = pass; i < chosen.size(); ++i) {
+      Candidate& one = fresh[chosen[i]];
+      if (one.fitness) one.why = fmt::format("not among the best at the first {} runs", first);
+      one.fitness.reset();
+    }
+    chosen.resize(std::min(chosen.size(), pass));
+    std::erase_if(chosen, [&](std::size_t i) { return !fresh[i].fitness; });
+    std::ranges::sort(chosen);
+    run(fresh, chosen, all.subspan(first));
+  }
+
+  /// Runs those at more scenarios; what they are worth is of all that they came to.
+  void run(std::vector<Candidate>& fresh, std::span<const std::size_t> chosen, std::span<const Scenario> scenarios) {
     std::vector<std::string> texts;
-    for (const Candidate& one : fresh) texts.push_back(one.text);
-    std::vector<Figures> figures = evaluator_.candidates(texts, study_.training);
-    for (std::size_t i = 0; i < fresh.size(); ++i) {
-      fresh[i].fitness = fitness_of(study_, figures[i]);
-      for (const RunFigure& one : figures[i])
-        if (fresh[i].why.empty()) fresh[i].why = one.reason;
-      fresh[i].figures = std::move(figures[i]);
+    for (const std::size_t i : chosen) texts.push_back(fresh[i].text);
+    std::vector<Figures> figures = evaluator_.candidates(texts, scenarios);
+    for (std::size_t k = 0; k < chosen.size(); ++k) {
+      Candidate& one = fresh[chosen[k]];
+      for (RunFigure& figure : figures[k]) {
+        if (one.why.empty()) one.why = figure.reason;
+        one.figures.push_back(std::move(figure));
+      }
+      one.fitness = fitness_of(study_, one.figures);
+      std::vector<std::span<const RunFigure>> baselines;
+      for (const Comparison& baseline : result_.baselines)
+        baselines.push_back(std::span(baseline.training).first(one.figures.size()));
+      one.violation = violation_of(study_, one.figures, baselines);
     }
   }
 
@@ -114,6 +153,7 @@ class Loop {
     if (const auto best = archive.best()) {
       row.best = sign * *archive[*best].fitness;
       row.best_nodes = archive[*best].tree.size();
+      row.best_violation = archive[*best].violation;
     }
   }
 
@@ -139,9 +179,13 @@ std::size_t Archive::add(Candidate candidate) {
 }
 
 bool Archive::better(std::size_t a, std::size_t b) const {
-  const Candidate &x = all_[a], &y = all_[b];
-  if (!x.fitness || !y.fitness) return x.fitness.has_value() && !y.fitness;
-  return *x.fitness != *y.fitness ? *x.fitness < *y.fitness : x.tree.size() < y.tree.size();
+  return evolve::better(all_[a], all_[b]);
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (!a.fitness || !b.fitness) return a.fitness.has_value() && !b.fitness;
+  if (a.violation != b.violation) return a.violation < b.violation;
+  return *a.fitness != *b.fitness ? *a.fitness < *b.fitness : a.tree.size() < b.tree.size();
 }
 
 std::optional<double> quantile(std::vector<double> values, double q) {

@@ -15,15 +15,33 @@
 
 namespace orrery::experiments::evolve {
 
+/// Where an expression came from.
+struct Descent {
+  const char* how = "proposed";      ///< "start", "random", "crossover", "subtree", "point", "constant", "elite"
+  std::vector<std::size_t> parents;  ///< entries of the archive
+  std::int64_t island = 0;
+};
+
+/// A text that a source puts forward.
+struct Proposal {
+  std::string text;
+  Descent from = {};
+};
+
 /// An expression that was evaluated, in its simplified form.
 struct Candidate {
   std::string text;
   Tree tree;
   std::int64_t generation = 0;
+  Descent from = {};
   std::optional<double> fitness;  ///< less is better
-  Figures figures;                ///< at the training scenarios
+  double violation = 0;           ///< how far beyond the bounds; less is better, before fitness
+  Figures figures;                ///< at the training scenarios that it came to
   std::string why;                ///< why it has no fitness
 };
+
+/// Whether a is better than b: less beyond the bounds, then by fitness, then by size; what has no fitness is worst.
+bool better(const Candidate& a, const Candidate& b);
 
 /// Distinct candidates in the order of their evaluation.
 class Archive {
@@ -32,9 +50,8 @@ class Archive {
   std::size_t add(Candidate candidate);
   const Candidate& operator[](std::size_t index) const { return all_[index]; }
   std::size_t size() const { return all_.size(); }
-  /// The least fitness; of equals the smallest, then the first. Nothing if none has a fitness.
+  /// The best (better()), the first of equals. Nothing if none has a fitness.
   std::optional<std::size_t> best() const { return best_; }
-  /// Whether a is better than b: by fitness, then by size; what has no fitness is worst.
   bool better(std::size_t a, std::size_t b) const;
 
  private:
@@ -55,7 +72,7 @@ class Source {
  public:
   virtual ~Source() = default;
   /// Candidates of a generation (from 0); none is no fault.
-  virtual std::vector<std::string> propose(std::int64_t generation, const Archive& archive) = 0;
+  virtual std::vector<Proposal> propose(std::int64_t generation, const Archive& archive) = 0;
   virtual void told(std::span<const Verdict> verdicts, const Archive& archive) = 0;
   /// Whether nothing more will come.
   virtual bool ended() const { return false; }
@@ -69,6 +86,7 @@ std::unique_ptr<Source> genetic_source(const EvolveStudy& study);
 struct GenerationRow {
   std::int64_t proposed = 0, fresh = 0, known = 0, refused = 0;
   std::optional<double> best, median;  ///< figure of the best so far, and the median of this generation
+  double best_violation = 0;
   std::size_t best_nodes = 0;
 };
 
@@ -83,7 +101,8 @@ struct EvolveResult {
   std::vector<GenerationRow> generations;
   std::int64_t faulty = 0, too_large = 0, forbidden = 0;  ///< refused proposals by kind
   std::vector<Comparison> baselines;
-  std::optional<Comparison> best;  ///< of the archive
+  std::optional<Comparison> best;    ///< of the archive
+  std::vector<std::size_t> lineage;  ///< of the best: itself, its first parent, that one's, …
   std::vector<std::string> notes;
   std::int64_t runs = 0;
 };

@@ -24,15 +24,36 @@ constexpr auto enum_names(Goal) {
   return sim::names<Goal>({{"minimise", minimise}, {"maximise", maximise}});
 }
 
+/// Another figure, which a good expression keeps within a bound.
+struct BoundParams {
+  std::string figure, of;
+  std::optional<double> at_most, at_least;
+
+  static constexpr auto fields() {
+    using B = BoundParams;
+    return sim::FieldTable{
+        sim::required(sim::field("figure", &B::figure, sim::Unit::text, sim::any_value(),
+                                 "Dotted path of a number in summary.json; its mean over the runs is bounded.")),
+        sim::field("of", &B::of, sim::Unit::text, sim::any_value(),
+                   "A baseline; the bound is then a ratio to its mean. Empty: the bound is the figure itself."),
+        sim::field("at_most", &B::at_most, sim::Unit::none, sim::any_value(), "Upper bound; null: none."),
+        sim::field("at_least", &B::at_least, sim::Unit::none, sim::any_value(), "Lower bound; null: none.")};
+  }
+};
+
 struct ObjectiveParams {
   std::string figure;
   Goal goal = Goal::minimise;
+  std::vector<BoundParams> bounds;
 
   static constexpr auto fields() {
     using O = ObjectiveParams;
     return sim::FieldTable{sim::required(sim::field("figure", &O::figure, sim::Unit::text, sim::any_value(),
                                                     "Dotted path of a number in summary.json.")),
-                           sim::field("goal", &O::goal, "What is wanted of it.")};
+                           sim::field("goal", &O::goal, "What is wanted of it."),
+                           sim::field("bounds", &O::bounds,
+                                      "Other figures to keep within bounds. Of two expressions the one that is less "
+                                      "beyond them wins, whatever their figures.")};
   }
 };
 
@@ -48,8 +69,18 @@ struct LimitsParams {
   }
 };
 
+/// Who breeds: the last generation, or the best of each niche so far (MAP-Elites, Mouret and Clune 2015). Expressions
+/// that use the same names and are about as long share a niche.
+enum class Parents : std::uint8_t { population, niches };
+constexpr auto enum_names(Parents) {
+  using enum Parents;
+  return sim::names<Parents>({{"population", population}, {"niches", niches}});
+}
+
 struct GeneticParams {
   std::int64_t population = 40, elite = 2, tournament = 4;
+  std::int64_t islands = 1, migrate_every = 5, migrants = 1;
+  Parents parents = Parents::population;
   double crossover = 0.6, subtree = 0.15, point = 0.1, constant = 0.1;
   double parsimony = 0.001;
 
@@ -58,7 +89,14 @@ struct GeneticParams {
     using G = GeneticParams;
     return sim::FieldTable{
         sim::field("population", &G::population, Unit::count, sim::between(2, 10'000), "Candidates a generation."),
-        sim::field("elite", &G::elite, Unit::count, sim::between(0, 10'000), "The best that stay as they are."),
+        sim::field("islands", &G::islands, Unit::count, sim::between(1, 1000),
+                   "Populations that share the candidates of a generation and breed each by itself."),
+        sim::field("migrate_every", &G::migrate_every, Unit::count, sim::between(1, 100'000),
+                   "Generations after which the best of each island join the next one."),
+        sim::field("migrants", &G::migrants, Unit::count, sim::between(0, 10'000), "How many of each do."),
+        sim::field("parents", &G::parents, "Who breeds."),
+        sim::field("elite", &G::elite, Unit::count, sim::between(0, 10'000),
+                   "The best of each island that stay as they are."),
         sim::field("tournament", &G::tournament, Unit::count, sim::between(1, 1000),
                    "A parent is the best of so many drawn."),
         sim::field("crossover", &G::crossover, Unit::ratio, sim::between(0, 1),
@@ -87,6 +125,8 @@ struct ProposerParams {
 
 struct SearchParams {
   std::int64_t seed = 1, generations = 12;
+  std::optional<std::int64_t> first_runs;
+  double pass = 0.5;
   std::optional<double> evaluation_limit_s;
 
   static constexpr auto fields() {
@@ -95,6 +135,12 @@ struct SearchParams {
         sim::field("seed", &S::seed, sim::Unit::none, sim::at_least(0), "Of everything that the search draws."),
         sim::field("generations", &S::generations, sim::Unit::count, sim::between(1, 100'000),
                    "Rounds of candidates, the first included."),
+        sim::field(
+            "first_runs", &S::first_runs, sim::Unit::count, sim::at_least(1),
+            "Training runs that come first; only the best of a generation there go on to the others, so put cheap "
+            "runs first. Null: every candidate goes through all."),
+        sim::field("pass", &S::pass, sim::Unit::ratio, sim::between(0, 1),
+                   "Share of a generation's new candidates that go on, rounded up."),
         sim::field("evaluation_limit", &S::evaluation_limit_s, sim::Unit::seconds, sim::positive(),
                    "Time of the host for a run, past which the candidate has no fitness; null: none. With one, results "
                    "depend on the host.")};
@@ -137,6 +183,7 @@ struct EvolveStudy {
   const policies::ExpressionSubject* subject = nullptr;
   ObjectiveParams objective;
   sim::Origin objective_origin;
+  std::vector<sim::Origin> bound_origins;  ///< of the figures of bounds
   std::vector<Scenario> training, held_out;
   std::vector<Baseline> baselines;  ///< the first is the base as it stands
   std::vector<std::string> names;   ///< of the subject, by slot

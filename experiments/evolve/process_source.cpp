@@ -38,6 +38,7 @@ Node candidate_node(const EvolveStudy& study, const Candidate& candidate) {
   Node runs = Node::array();
   for (const RunFigure& one : candidate.figures) runs.push(number_or_null(one.value));
   node.set("runs", std::move(runs));
+  if (!study.objective.bounds.empty()) node.set("beyond_bounds", Node::real(candidate.violation));
   if (!candidate.why.empty()) node.set("why", Node::string(candidate.why.substr(0, kMostWhy)));
   return node;
 }
@@ -55,6 +56,9 @@ Node problem_message(const EvolveStudy& study) {
   objective.set("figure", Node::string(study.objective.figure));
   objective.set("goal", Node::string(study.objective.goal == Goal::maximise ? "maximise" : "minimise"));
   objective.set("over", Node::string("mean of the training scenarios"));
+  Node bounds = Node::array();
+  for (const BoundParams& bound : study.objective.bounds) bounds.push(sim::write_params(bound));
+  objective.set("bounds", std::move(bounds));
   node.set("objective", std::move(objective));
   Node scenarios = Node::array();
   for (const Scenario& one : study.training) scenarios.push(Node::string(one.name));
@@ -108,12 +112,13 @@ void ProcessSource::say(const Node& message) {
   if (!counts_.gone && !process_->write(message.dump(), kWriteLimit)) counts_.gone = true;
 }
 
-std::vector<std::string> ProcessSource::propose(std::int64_t generation, const Archive&) {
-  std::vector<std::string> texts = asked(generation);
+std::vector<Proposal> ProcessSource::propose(std::int64_t generation, const Archive&) {
+  std::vector<Proposal> proposals;
+  for (std::string& text : asked(generation)) proposals.push_back({.text = std::move(text)});
   if (counts_.gone && counts_.answers == 0)  // it never was one; a search without it is not what was asked for
     sim::throw_fault({"--proposer", ""},
                      fmt::format("expected a program that proposes: '{}' ended before its first answer", command_));
-  return texts;
+  return proposals;
 }
 
 std::vector<std::string> ProcessSource::asked(std::int64_t generation) {
@@ -143,7 +148,7 @@ std::vector<std::string> ProcessSource::asked(std::int64_t generation) {
 }
 
 std::optional<std::vector<std::string>> read_answer(const std::string& line, std::int64_t generation, std::int64_t most,
-                                                   ProposerCounts& counts) {
+                                                    ProposerCounts& counts) {
   Node root;
   try {
     root = sim::parse_json(line, "proposer");

@@ -15,8 +15,8 @@
 #include <memory>
 #include <string>
 
-#include "sim/child_process.hpp"
 #include "experiments/evolve/evolution.hpp"
+#include "sim/child_process.hpp"
 
 namespace orrery::experiments::evolve {
 
@@ -43,7 +43,7 @@ class ProcessSource final : public Source {
   ~ProcessSource() override;
 
   /// Throws sim::ConfigError where the program ends before it ever answered.
-  std::vector<std::string> propose(std::int64_t generation, const Archive& archive) override;
+  std::vector<Proposal> propose(std::int64_t generation, const Archive& archive) override;
   void told(std::span<const Verdict> verdicts, const Archive& archive) override;
   bool ended() const override { return counts_.gone; }
   std::vector<std::string> notes() const override;

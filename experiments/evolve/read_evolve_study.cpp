@@ -120,6 +120,22 @@ void read_baselines(const Node& root, EvolveStudy& study, Faults& faults) {
   }
 }
 
+/// Bounds name a baseline that there is, and bound something.
+void check_bounds(const Node& root, EvolveStudy& study, Faults& faults) {
+  const Node node = section(root, "objective");
+  const Node* list = node.find("bounds");
+  std::vector<std::string> known;
+  for (const Baseline& one : study.baselines) known.push_back(one.name);
+  for (std::size_t i = 0; i < study.objective.bounds.size(); ++i) {
+    const BoundParams& bound = study.objective.bounds[i];
+    const Node& item = list->items()[i];
+    study.bound_origins.push_back(place_of(item, "figure"));
+    if (!bound.at_most && !bound.at_least) faults.add(item.origin(), "expected 'at_most' or 'at_least'");
+    if (!bound.of.empty() && std::ranges::find(known, bound.of) == known.end())
+      faults.add(place_of(item, "of"), fmt::format("no baseline '{}'", bound.of), sim::name_hint(bound.of, known));
+  }
+}
+
 template <class P>
 P read_section(const Node& root, const char* name, Faults& faults) {
   return sim::parse_params<P>(section(root, name), faults);
@@ -131,9 +147,13 @@ void read_genetic(const Node& root, EvolveStudy& study, Faults& faults) {
   if (g.crossover + g.subtree + g.point + g.constant > 1 + 1e-9)
     faults.add(place_of(root, "genetic"),
                "expected shares of crossover, subtree, point and constant of 1 together at most");
-  if (g.elite >= g.population)
-    faults.add(place_of(root, "genetic"),
-               fmt::format("expected fewer than {} that stay, got {}", g.population, g.elite));
+  const std::int64_t each = g.population / g.islands;
+  if (each < 2)
+    faults.add(
+        place_of(section(root, "genetic"), "islands"),
+        fmt::format("expected at most {} islands of {} candidates, got {}", g.population / 2, g.population, g.islands));
+  else if (g.elite >= each)
+    faults.add(place_of(root, "genetic"), fmt::format("expected fewer than {} that stay, got {}", each, g.elite));
 }
 
 }  // namespace
@@ -165,9 +185,14 @@ EvolveStudy read_evolve_study(const std::filesystem::path& file, const std::vect
   read_names(root, study, faults);
   read_starts(root, study, faults);
   read_baselines(root, study, faults);
+  check_bounds(root, study, faults);
   read_genetic(root, study, faults);
   study.proposer = read_section<ProposerParams>(root, "proposer", faults);
   study.search = read_section<SearchParams>(root, "search", faults);
+  if (study.search.first_runs && *study.search.first_runs >= std::ssize(study.training))
+    faults.add(place_of(section(root, "search"), "first_runs"),
+               fmt::format("expected fewer than the {} training runs, got {}", study.training.size(),
+                           *study.search.first_runs));
   faults.throw_if_any();
   return study;
 }

@@ -1,6 +1,7 @@
 #include "experiments/evolve/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -49,6 +50,26 @@ Node optional_node(const std::optional<double>& value) {
   return value ? Node::real(*value) : Node{};
 }
 
+std::string bound_text(const BoundParams& bound) {
+  std::string text;
+  if (bound.at_most) text += fmt::format("at most {:.4g}", *bound.at_most);
+  if (bound.at_least) text += fmt::format("{}at least {:.4g}", text.empty() ? "" : ", ", *bound.at_least);
+  return bound.of.empty() ? text : text + " of " + bound.of;
+}
+
+/// What a bound holds for something: its mean, as a ratio to that of the baseline where it is of one.
+std::optional<double> bounded_value(const EvolveStudy& study, const EvolveResult& result, std::size_t bound,
+                                    const Comparison& row, Figures Comparison::*runs) {
+  const auto mean = bounded_means(study, row.*runs)[bound];
+  if (!mean || study.objective.bounds[bound].of.empty()) return mean;
+  for (const Comparison& one : result.baselines) {
+    if (one.name != study.objective.bounds[bound].of) continue;
+    const auto of = bounded_means(study, one.*runs)[bound];
+    if (of && *of != 0) return *mean / *of;
+  }
+  return std::nullopt;
+}
+
 Node figures_node(const Figures& figures, const std::vector<Scenario>& scenarios) {
   const Spread spread = spread_of(figures);
   Node node = Node::object();
@@ -65,6 +86,38 @@ Node figures_node(const Figures& figures, const std::vector<Scenario>& scenarios
   }
   node.set("runs", std::move(runs));
   return node;
+}
+
+Node bounds_node(const EvolveStudy& study, const EvolveResult& result, const Comparison& row) {
+  Node all = Node::array();
+  for (std::size_t i = 0; i < study.objective.bounds.size(); ++i) {
+    Node node = Node::object();
+    node.set("figure", Node::string(study.objective.bounds[i].figure));
+    node.set("bound", Node::string(bound_text(study.objective.bounds[i])));
+    node.set("training", optional_node(bounded_value(study, result, i, row, &Comparison::training)));
+    if (!study.held_out.empty())
+      node.set("held_out", optional_node(bounded_value(study, result, i, row, &Comparison::held_out)));
+    all.push(std::move(node));
+  }
+  return all;
+}
+
+/// The best, what it was made of, and so on to the first.
+Node lineage_node(const EvolveStudy& study, const EvolveResult& result) {
+  const double sign = study.objective.goal == Goal::maximise ? -1 : 1;
+  Node all = Node::array();
+  for (const std::size_t entry : result.lineage) {
+    const Candidate& one = result.archive[entry];
+    Node node = Node::object();
+    node.set("candidate", Node::integer(static_cast<std::int64_t>(entry)));
+    node.set("generation", Node::integer(one.generation));
+    node.set("island", Node::integer(one.from.island));
+    node.set("how", Node::string(one.from.how));
+    node.set("figure", one.fitness ? Node::real(sign * *one.fitness) : Node{});
+    node.set("expression", Node::string(one.text));
+    all.push(std::move(node));
+  }
+  return all;
 }
 
 Node generation_node(const GenerationRow& row) {
@@ -104,6 +157,17 @@ std::string result_text(const EvolveStudy& study, const EvolveResult& result) {
   for (const Comparison* row : rows_of(result))
     text += fmt::format("{:<12} {}{}\n", label_of(result, *row), spread_text(row->training),
                         held ? " " + spread_text(row->held_out) : "");
+  for (std::size_t i = 0; i < study.objective.bounds.size(); ++i) {
+    const BoundParams& bound = study.objective.bounds[i];
+    text += fmt::format("\n{} {}{}\n", bound.figure, bound_text(bound),
+                        bound.of.empty() ? "" : "; ratios of means over runs");
+    for (const Comparison* row : rows_of(result))
+      text += fmt::format("{:<12} {:>10}{}\n", label_of(result, *row),
+                          number_text(bounded_value(study, result, i, *row, &Comparison::training)),
+                          held ? fmt::format(" {:>21} {:>10}", "",
+                                             number_text(bounded_value(study, result, i, *row, &Comparison::held_out)))
+                               : "");
+  }
   text += result.best ? fmt::format("\nbest: {}\n", result.best->name) : "\nno expression could be evaluated\n";
   const auto refused = [&](std::int64_t count, const char* why) {
     if (count > 0) text += fmt::format("note: {} proposals {}\n", count, why);
@@ -124,12 +188,14 @@ Node result_node(const EvolveStudy& study, const EvolveResult& result) {
   objective.set("goal", Node::string(study.objective.goal == Goal::maximise ? "maximise" : "minimise"));
   root.set("objective", std::move(objective));
   root.set("best", result.best ? Node::string(result.best->name) : Node{});
+  root.set("lineage", lineage_node(study, result));
   Node rows = Node::array();
   for (const Comparison* one : rows_of(result)) {
     Node row = Node::object();
     row.set("name", Node::string(label_of(result, *one)));
     row.set("training", figures_node(one->training, study.training));
     if (!study.held_out.empty()) row.set("held_out", figures_node(one->held_out, study.held_out));
+    if (!study.objective.bounds.empty()) row.set("bounds", bounds_node(study, result, *one));
     rows.push(std::move(row));
   }
   root.set("compared", std::move(rows));
@@ -151,12 +217,13 @@ Node result_node(const EvolveStudy& study, const EvolveResult& result) {
 
 std::string candidates_csv(const EvolveStudy& study, const EvolveResult& result) {
   const double sign = study.objective.goal == Goal::maximise ? -1 : 1;
-  std::string text = "generation,nodes,figure,expression,why\n";
+  std::string text = "candidate,generation,island,how,parents,nodes,figure,beyond_bounds,expression,why\n";
   for (std::size_t i = 0; i < result.archive.size(); ++i) {
     const Candidate& one = result.archive[i];
-    text += fmt::format("{},{},{},{},{}\n", one.generation, one.tree.size(),
-                        one.fitness ? fmt::format("{}", sign * *one.fitness) : "", quoted(one.text),
-                        one.why.empty() ? "" : quoted(one.why));
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{}\n", i, one.generation, one.from.island, one.from.how,
+        fmt::join(one.from.parents, " "), one.tree.size(), one.fitness ? fmt::format("{}", sign * *one.fitness) : "",
+        one.fitness ? fmt::format("{}", one.violation) : "", quoted(one.text), one.why.empty() ? "" : quoted(one.why));
   }
   return text;
 }

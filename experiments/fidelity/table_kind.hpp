@@ -135,6 +135,7 @@ std::unique_ptr<TableKind> training_step_tables();
 std::unique_ptr<TableKind> training_torchtitan_tables();
 std::unique_ptr<TableKind> training_vtrain_tables();
 std::unique_ptr<TableKind> training_zero_bubble_tables();
+std::unique_ptr<TableKind> transaction_oracle_tables();
 std::unique_ptr<TableKind> wide_ep_tables();
 
 }  // namespace orrery::experiments

@@ -40,6 +40,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(training_torchtitan_tables());
   all.push_back(training_vtrain_tables());
   all.push_back(training_zero_bubble_tables());
+  all.push_back(transaction_oracle_tables());
   all.push_back(wide_ep_tables());
   return all;
 }

@@ -207,7 +207,8 @@ def training_runs() -> list[dict]:
               "costs": {name: linear for name in ("exchange", "gather", "scatter", "product", "all_reduce")},
               "layer": {"width": [64], "inner_ratio": [2]}}
     mixture = {"system": "mixture", "training": {"rounds": 3}}
-    return [rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
+    transactions = {"system": "transactions", "workload": {"generator": {"transactions": 8}}}
+    return [transactions, rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
             config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
             merged(no_plan, system="goodput"),

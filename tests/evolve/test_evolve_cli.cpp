@@ -82,7 +82,8 @@ TEST_CASE("evolve: tables, JSON, a folder; the same for any number of jobs", "[c
   CAPTURE(one.err);
   REQUIRE(one.exit_code == 0);
   CHECK(one.out == experiments::test::slurp(scratch / "made" / "evolve.json"));
-  CHECK_THAT(experiments::test::slurp(scratch / "made" / "candidates.csv"), Contains("generation,nodes,figure"));
+  CHECK_THAT(experiments::test::slurp(scratch / "made" / "candidates.csv"),
+             Contains("candidate,generation,island,how,parents,nodes,figure"));
   CHECK(command(scratch, "evolve s.json --json --quiet --jobs 2").out == one.out);
   const CommandResult text = command(scratch, "evolve s.json --quiet");
   CHECK_THAT(text.out, Contains("held out") && Contains("best: ") && Contains("quartiles of 2"));

@@ -119,7 +119,7 @@ TEST_CASE("faulty configs: message, place, exit code 2, nothing written", "[cli]
       scratch, "c.json --set system=spelling",
       "--set:/system: unknown system 'spelling' (known: aggregate, capacity, dram, experts, function, goodput, "
       "graph, hls, launch, mixture, moe_layers, network, "
-      "pim, plans, progress, rl, rlhf, search, serving, slo_sweep, tasks, training, training_job, training_plans, tune, uneven_batches)");
+      "pim, plans, progress, rl, rlhf, search, serving, slo_sweep, tasks, training, training_job, training_plans, transactions, tune, uneven_batches)");
   check_refused(scratch, "c.json --set run.tick='\"1.5 ps\"'", "--set:/run/tick: expected a whole number of ps");
   check_refused(scratch, "c.json --set nonsense", "--set nonsense: expected name=value");
 }

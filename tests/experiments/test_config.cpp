@@ -30,7 +30,7 @@ TEST_CASE("a config must say which system it is about", "[unit]") {
       faults_of("{}") ==
       "c.json:/system: expected the name of a system (known: aggregate, capacity, dram, experts, function, goodput, "
       "graph, hls, launch, mixture, moe_layers, network, "
-      "pim, plans, progress, rl, rlhf, search, serving, slo_sweep, tasks, training, training_job, training_plans, tune, uneven_batches)");
+      "pim, plans, progress, rl, rlhf, search, serving, slo_sweep, tasks, training, training_job, training_plans, transactions, tune, uneven_batches)");
   CHECK(faults_of(R"({"system": "servin"})") == "c.json:/system: unknown system 'servin' (did you mean 'serving'?)");
 }
 

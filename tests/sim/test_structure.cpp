@@ -43,6 +43,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/serving", {"base", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
     {"systems/training", {"base"}},
+    {"systems/transactions", {"base"}},
     {"systems/uneven", {"base"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},
@@ -58,7 +59,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"rl/learners", {"base", "search", "rl/core"}},
     {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
     {"rl", {"base", "claims", "systems/serving", "rl/core", "rl/learners", "rl/envs"}},
-    {"fidelity", {"base", "experts", "systems/experts", "systems/serving", "systems/training"}},
+    {"fidelity", {"base", "experts", "systems/experts", "systems/serving", "systems/training", "systems/transactions"}},
     {"all", {"*"}},  // the roof, which lists every system
     {"answers", {"*"}},
 };
