@@ -1,4 +1,4 @@
-# `cmake --install build/release --prefix PREFIX` and `cpack -G DEB` (docs/install.md). Two components: `runtime` is the
+# `cmake --install build/release --prefix PREFIX` and `cpack -G DEB` (docs/learn/install.md). Two components: `runtime` is the
 # command, the Python package and the shipped data; `dev` is what a plugin is built against. All places are relative to
 # the prefix and to each other, so an installed tree may be moved.
 set(ORRERY_PYTHON_FOLDER lib/python3/dist-packages)  # where Debian's interpreter looks, for the prefix /usr

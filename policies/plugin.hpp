@@ -1,5 +1,6 @@
 // For authors of plugins: policies in a shared object that is built out of the tree, against the installed package, and
-// loaded by `orrery --plugin FILE.so` or `orrery.load_plugin(path)`. docs/plugins.md walks through the smallest one.
+// loaded by `orrery --plugin FILE.so` or `orrery.load_plugin(path)`. docs/explain/plugins.md walks through the smallest
+// one.
 //
 // A plugin links the installed static libraries and keeps what it takes from them to itself: that works for the command
 // and for the Python module alike, neither of which exports its symbols. Both sides then hold a copy of the code, made

@@ -1,4 +1,4 @@
-// Processes: behaviour written as coroutines (docs/processes.md).
+// Processes: behaviour written as coroutines (docs/explain/processes.md).
 //
 //   Process client(Engine& engine, Server& gpu) {
 //     co_await engine.delay(Duration{5});

@@ -1,4 +1,4 @@
-// All that processes share; see docs/processes.md.
+// All that processes share; see docs/explain/processes.md.
 #pragma once
 
 #include "sim/channel.hpp"

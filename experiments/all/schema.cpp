@@ -31,7 +31,7 @@ Node axis_schema() {
   return list;
 }
 
-/// The schema of a claim study (docs/claims.md); its base is an experiment, "#" or a file.
+/// The schema of a claim study (docs/papers/index.md); its base is an experiment, "#" or a file.
 Node claim_schema() {
   Node properties = study_properties("claim");
   properties.set("system", typed("string", "Whose claims they are."));

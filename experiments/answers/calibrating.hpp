@@ -1,4 +1,5 @@
-// Fitting a part, or a training run on it, to measured tables, and what was found as a file (docs/calibration.md).
+// Fitting a part, or a training run on it, to measured tables, and what was found as a file
+// (docs/explain/calibration.md).
 #pragma once
 
 #include <string>

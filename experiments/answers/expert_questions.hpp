@@ -1,4 +1,4 @@
-// What expert caches hit and how placements load GPUs, on a router trace (docs/experts.md).
+// What expert caches hit and how placements load GPUs, on a router trace (docs/explain/experts.md).
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Offsets of buffers with known lifetimes in one arena, by one planner or by all (docs/memory-planning.md).
+// Offsets of buffers with known lifetimes in one arena, by one planner or by all (docs/explain/memory-planning.md).
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Scores of training algorithms, and curves of reward over compute (docs/progress.md).
+// Scores of training algorithms, and curves of reward over compute (docs/explain/progress.md).
 #pragma once
 
 #include <string>

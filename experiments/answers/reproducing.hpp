@@ -1,4 +1,4 @@
-// Claim studies by name: read, run, judged (docs/claims.md).
+// Claim studies by name: read, run, judged (docs/papers/index.md).
 #pragma once
 
 #include <filesystem>

@@ -196,7 +196,7 @@ std::string router_fit_text(const RouterFitAnswer& answer) {
   if (answer.figures.empty())
     return out +
            "Fitted to SRP alone. SRP does not tell how skewed experts are nor how far reuse reaches: on real\n"
-           "traces the hit rates of such a generator are 18 to 30 points off (docs/router-traces.md).\n";
+           "traces the hit rates of such a generator are 18 to 30 points off (docs/explain/router-traces.md).\n";
   out += fmt::format("\n{:<28}{:>8}{:>8}{:>12}\n", "%", "trace", "drawn", "difference");
   for (const RouterFitAnswer::Figure& f : answer.figures)
     out += fmt::format("{:<28}{:>8.1f}{:>8.1f}{:>+12.1f}{}\n", f.name, f.judged, f.drawn, f.drawn - f.judged,

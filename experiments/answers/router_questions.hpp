@@ -1,4 +1,4 @@
-// What router traces look like, and generators fitted to them (docs/router-traces.md).
+// What router traces look like, and generators fitted to them (docs/explain/router-traces.md).
 #pragma once
 
 #include <string>

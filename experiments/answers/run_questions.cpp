@@ -1,6 +1,7 @@
 #include "experiments/answers/run_questions.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -62,6 +63,12 @@ const RunOption kTtft{"slo-ttft", "slo.ttft", OptionForm::value, false,
 const RunOption kTbt{"slo-tbt", "slo.tbt", OptionForm::value, false,
                      "Target for the P99 of its times between tokens (slo.tbt)"};
 
+/// Configs of a service, whichever question they were written for, and some more.
+std::vector<std::string> with_services(std::vector<std::string> more) {
+  more.insert(more.begin(), {"serving", "capacity", "slo_sweep", "plans"});
+  return more;
+}
+
 RunQuestion capacity() {
   using F = OptionForm;
   return {
@@ -82,7 +89,8 @@ RunQuestion capacity() {
        {"suggest", "capacity.suggest", F::value, false, "Whether to try changes that lift what binds (default true)"},
        {"start-rate", "capacity.start_rate", F::rate, false, "First rate tried, requests/s (default: the workload's)"},
        {"min-rate", "capacity.min_rate", F::rate, false, "Least rate tried"},
-       {"max-rate", "capacity.max_rate", F::rate, false, "Greatest rate tried"}}};
+       {"max-rate", "capacity.max_rate", F::rate, false, "Greatest rate tried"}},
+      with_services({})};
 }
 
 RunQuestion slo() {
@@ -98,7 +106,8 @@ RunQuestion slo() {
            {"requests", "slo_sweep.requests", F::value, false,
             "Requests of a first run (default: the workload's); runs that are too short are made longer"},
            {"max-requests", "slo_sweep.max_requests", F::value, false, "Requests of the longest run"},
-           {"replications", "slo_sweep.replications", F::value, false, "Runs of a point (default 3)"}}};
+           {"replications", "slo_sweep.replications", F::value, false, "Runs of a point (default 3)"}},
+          with_services({})};
 }
 
 RunQuestion plans() {
@@ -134,7 +143,8 @@ RunQuestion plans() {
            {"disaggregated", "plans.disaggregated", F::enabled, false,
             "Also divide the devices between prefill and decode, in every way"},
            {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}},
-          {{"training", "training_plans"}}};
+          with_services({"training", "training_plans"}),
+          {{"training", "training_plans"}, {"training_plans", "training_plans"}}};
 }
 
 RunQuestion goodput() {
@@ -149,7 +159,8 @@ RunQuestion goodput() {
            {"histories", "job.histories", F::value, false, "Histories that are drawn (job.histories)"},
            {"recovery", "policies.recovery.policy", F::text, false, "What the job does when it loses nodes"},
            {"spares", "job.spares", F::value, false, "Nodes that stand by"},
-           {"failures", "failures.per_1000_node_days", F::value, false, "Failures of a node per 1,000 days"}}};
+           {"failures", "failures.per_1000_node_days", F::value, false, "Failures of a node per 1,000 days"}},
+          {"training", "training_job", "goodput"}};
 }
 
 RunQuestion train() {
@@ -176,7 +187,10 @@ RunQuestion run_question(const std::string& name) {
   throw std::logic_error("no question is called '" + name + "'");
 }
 
-const std::string& RunQuestion::answered_by(std::string_view config_system) const {
+const std::string& RunQuestion::answered_by(std::string_view config_system, const sim::Origin& where) const {
+  if (!takes.empty() && !config_system.empty() && std::ranges::find(takes, config_system) == takes.end())
+    sim::throw_fault(where, fmt::format("`orrery {}` is asked of a config of {}, got one of {}", name,
+                                        fmt::join(takes, ", "), config_system));
   for (const auto& [of, by] : others)
     if (of == config_system) return by;
   return system;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/document.hpp"
 #include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
@@ -44,10 +45,13 @@ struct RunOption {
 struct RunQuestion {
   std::string name, doc, system;
   std::vector<RunOption> options;
+  /// Systems of configs that it can be asked of; empty: any.
+  std::vector<std::string> takes{};
   /// The system that answers for configs of another system than services: {"training", "training_plans"}.
   std::vector<std::pair<std::string, std::string>> others{};
-  /// The one that answers for a config of `system`.
-  const std::string& answered_by(std::string_view config_system) const;
+  /// The one that answers for a config of that system, which stands at `where`; empty where the config names none.
+  /// Throws sim::ConfigError for a system that it cannot be asked of.
+  const std::string& answered_by(std::string_view config_system, const sim::Origin& where) const;
 };
 
 std::vector<RunQuestion> run_questions();

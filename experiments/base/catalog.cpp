@@ -138,7 +138,8 @@ std::string area_text(const fs::path& file) {
   faults.throw_if_any();
   const hw::AreaEstimate e = *device.area(hw::read_part<hw::ProcessParams>(process_file).part);
   std::string text = fmt::format(
-      "\nestimate of the die (docs/energy.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces {:.0f}, links "
+      "\nestimate of the die (docs/explain/energy.md):\n  {:.0f} mm2: cores {:.0f}, L2 {:.0f}, memory interfaces "
+      "{:.0f}, links "
       "{:.0f}, "
       "rest {:.0f}\n",
       e.die, e.cores, e.l2, e.memory_phy, e.link_phy, e.rest);

@@ -3,7 +3,7 @@
 // One file states a base experiment, variants of it (assignments by dotted path), a grid of axes, names for figures of
 // summary.json, and claims: a formula over these figures, the source, and the band in which its value is expected. The
 // reader turns the file into this plain struct and reports every fault; runner.hpp runs it, verdict.hpp judges it
-// (docs/claims.md). Nothing here knows any system.
+// (docs/papers/index.md). Nothing here knows any system.
 #pragma once
 
 #include <filesystem>

@@ -2,7 +2,7 @@
 //
 // A candidate is a text at `path`. It runs at every training scenario (variants of the base times seeds); its fitness
 // is the mean of the figure there. Held-out scenarios decide nothing: the best candidate and the baselines run there
-// once, at the end. The reader reports every fault of a file (docs/policies-as-data.md).
+// once, at the end. The reader reports every fault of a file (docs/explain/policies-as-data.md).
 #pragma once
 
 #include <filesystem>

@@ -162,7 +162,7 @@ EvolveStudy read_evolve_study(const std::filesystem::path& file, const std::vect
   const Node root = read_study_document(file.string(), assignments);
   if (const std::string kind = document_kind(root); kind != "evolve")
     sim::throw_fault({file.string(), "/kind"}, fmt::format("expected \"evolve\", got \"{}\"", kind),
-                     "docs/policies-as-data.md shows one");
+                     "docs/explain/policies-as-data.md shows one");
   Faults faults;
   EvolveStudy study{.name = file.stem().string(), .file = file};
   check_keys_of(root,

@@ -1,4 +1,4 @@
-// JSON Schema of studies of kind "evolve" (docs/policies-as-data.md).
+// JSON Schema of studies of kind "evolve" (docs/explain/policies-as-data.md).
 #include "experiments/base/schema_parts.hpp"
 #include "experiments/evolve/evolve_study.hpp"
 #include "policies/expression_subjects.hpp"

@@ -24,7 +24,8 @@
 
 namespace orrery::experiments {
 
-/// What an engine adds to what kernels take, s. Named assumptions; docs/serving-models.md says how they were set.
+/// What an engine adds to what kernels take, s. Named assumptions; docs/explain/serving-models.md says how they were
+/// set.
 struct EngineOverheads {
   double step_s = 0;      ///< between the steps of the device: scheduling and input preparation that nothing hides
   double sequence_s = 0;  ///< of each sequence in a step: sampling, detokenising, streams of answers

@@ -1,4 +1,4 @@
-// Decode of mixture-of-experts models with experts on the host, by the experts system (docs/expert-offload.md).
+// Decode of mixture-of-experts models with experts on the host, by the experts system (docs/explain/expert-offload.md).
 //
 // `systems/kt_expert_placement.csv`: Qwen3-Next-80B-A3B in fp8 on four RTX 4090 and two Xeon 6454S, tokens/s by the
 // share of experts on the GPUs and the rule that picks them (kt-kernel with SGLang). Three constants of the engine are

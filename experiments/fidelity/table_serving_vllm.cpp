@@ -10,7 +10,7 @@
 //   graphs       up to min(512, 2 max_num_seqs) tokens
 //   ranks        of data parallelism that share experts step together, each padded to the fullest
 //   sampling     at temperature 1, the default of requests that say nothing (the tables sample greedily)
-// Metrics: TTFT, TPOT and E2E of each request as in docs/serving.md, and their means over the run (mean_*). One
+// Metrics: TTFT, TPOT and E2E of each request as in docs/explain/serving.md, and their means over the run (mean_*). One
 // constant is fitted, kRagged; it touches *.tables alone. Left out: what the first iteration of a new process takes to
 // warm up.
 #include <fmt/format.h>

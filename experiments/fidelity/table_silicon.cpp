@@ -15,7 +15,7 @@
 //                int4_wo: of experts; gpt-oss always as published (mxfp4 experts). Cache in 8 bits where weights have
 //                fewer than 16, except with SGLang on Hopper and vLLM's gpt-oss on Hopper (their defaults).
 // What an engine adds to its kernels stands in kEngines: named assumptions, set on the rows of Llama-3.1-70B and of
-// DeepSeek-R1 with SGLang on H200, and judged on all others (docs/serving-models.md).
+// DeepSeek-R1 with SGLang on H200, and judged on all others (docs/explain/serving-models.md).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Constants of a training run fitted to a table of measured plans (`orrery calibrate --training`, docs/training.md).
+// Constants of a training run fitted to a table of measured plans (`orrery calibrate --training`,
+// docs/explain/training.md).
 //
 // What a run takes beside its kernels alone is three constants of a config's machine: the speed of kernels in the run,
 // the speed of collectives beside them, and the host's time an operator. They are fitted to the iterations of at most a

@@ -82,7 +82,7 @@ class Importer : private ArgumentReader {
           .push(Node::real(share != nullptr && share->is_number() ? std::clamp(share->as_number(), 0.0, 1.0) : 1));
       Node& machine = *root.find("machine");
       machine.set("host_link", Node::string("pcie5-x16"));
-      // Four H100 of one node, fitted (docs/deep-optimizer-states.md).
+      // Four H100 of one node, fitted (docs/explain/deep-optimizer-states.md).
       Node& host = machine.set("host_update", Node::object());
       for (const auto& [name, rate] :
            {std::pair{"adam", "7.2e9 1/s"}, {"cast", "36e9 1/s"}, {"widen", "3.8e9 1/s"}, {"staging", "95 GB/s"}})

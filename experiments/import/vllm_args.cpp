@@ -235,7 +235,7 @@ class Importer : private ArgumentReader {
   /// Whether an iteration is decided upon when the one before it begins.
   void host(Node& root) {
     if (find("async_scheduling") == nullptr && find("no_async_scheduling") == nullptr)
-      return note("host time between iterations is 0: measure your engine's (docs/serving.md)");
+      return note("host time between iterations is 0: measure your engine's (docs/explain/serving.md)");
     Node& host = root.set("host", Node::object());
     host.set("policy", Node::string("vllm_v1"));
     host.set("vllm_v1", Node::object()).set("ahead", Node::boolean(flag("async_scheduling", true)));

@@ -1,4 +1,5 @@
-// Points evaluated by another process: JSON lines over its stdin and stdout (docs/studies.md, "Another process").
+// Points evaluated by another process: JSON lines over its stdin and stdout (docs/explain/studies.md, "Another
+// process").
 //
 //   head    {"protocol": 1, "measures": {"ttft": "ttft_s.p99"}}
 //   helper  {"protocol": 1, "version": "0.1.0", "build": "…"}

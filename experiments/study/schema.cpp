@@ -1,4 +1,4 @@
-// JSON Schema of studies (docs/studies.md).
+// JSON Schema of studies (docs/explain/studies.md).
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/schema_parts.hpp"
 #include "experiments/study/study.hpp"

@@ -2,8 +2,8 @@
 //
 // Tables: `facts` (what the store is of), `columns` (what the columns of points mean), `inputs` (files that were read,
 // with digests), `runs` (every distinct config once, by the hash of its resolved form), `points` (in the order of
-// proposal; failed and infeasible ones too) and `point_runs` (which runs a point is made of). docs/studies.md has the
-// columns. Nothing in it tells of clocks, hosts or threads: equal studies give equal rows.
+// proposal; failed and infeasible ones too) and `point_runs` (which runs a point is made of). docs/explain/studies.md
+// has the columns. Nothing in it tells of clocks, hosts or threads: equal studies give equal rows.
 //
 // Write-ahead log and transactions: whatever was committed is there after a kill at any moment. Runs carry the number
 // of their submission, so that they may be written as they finish, in any order, and the rows come out the same.

@@ -1,8 +1,8 @@
 // A study: one experiment, the parameters in which its points differ, what is measured of each, and what is best.
 //
-// The reader turns a file of kind "study" into this plain struct and reports every fault (docs/studies.md). A point of
-// its space becomes a config, one a seed; figures of summary.json become measures; formulas over parameters and
-// measures become objectives, limits and shares of bottlenecks. Nothing here runs anything or knows any system.
+// The reader turns a file of kind "study" into this plain struct and reports every fault (docs/explain/studies.md). A
+// point of its space becomes a config, one a seed; figures of summary.json become measures; formulas over parameters
+// and measures become objectives, limits and shares of bottlenecks. Nothing here runs anything or knows any system.
 #pragma once
 
 #include <filesystem>

@@ -4,8 +4,8 @@
 // their own), attention over cached keys and values, a sparse product, a Fourier transform, a convolution, a streaming
 // pass over memory, or a fused group of those. A shape is a plain value that is cheap to copy: what varies within a
 // launch (sequences of a batch, rows of an expert) is condensed to the sums that costs depend on. Builders for passes
-// (norms, softmax, optimizer steps …) and for condensed shapes stand in hw/base/kernel_builders.hpp. docs/kernels.md
-// has every formula.
+// (norms, softmax, optimizer steps …) and for condensed shapes stand in hw/base/kernel_builders.hpp.
+// docs/explain/kernels.md has every formula.
 //
 // A Cost is an estimate of one launch: time, work, traffic and which resource bounds it. Costs are doubles in SI units.
 // Whoever adds them up over a run converts to integer ticks and picojoules first (sim/base/units.hpp).
@@ -176,7 +176,7 @@ struct AttentionPrefill {
   bool causal = true;              ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
   std::int64_t page_tokens = 0;    ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
   std::int64_t cache_element = 0;  ///< bytes of an element of the cache; 0: as the kernel's dtype
-  bool backward = false;  ///< the gradient: five products for two, scores made anew from queries and keys
+  bool backward = false;           ///< the gradient: five products for two, scores made anew from queries and keys
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 };

@@ -4,7 +4,8 @@
 // A pass reads each operand once and writes each result once, `bytes_of(dtype)` an element unless said otherwise. What
 // a library adds to that (a second read of a row, scalar loads, several launches) is a property of the device and its
 // library, not of the work: Pass (hw/base/kernel.hpp) names it, hw/tiled/stream.cpp models it. FLOPs count every
-// addition, multiplication, division, square root, exponential and comparison as one; docs/kernels.md lists them.
+// addition, multiplication, division, square root, exponential and comparison as one; docs/explain/kernels.md lists
+// them.
 #pragma once
 
 #include <cstdint>

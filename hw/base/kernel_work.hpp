@@ -1,5 +1,5 @@
 // FLOPs and compulsory bytes by shape: what work_of() adds up. `element` is the bytes of an element; formulas in
-// docs/kernels.md.
+// docs/explain/kernels.md.
 #pragma once
 
 #include "hw/base/kernel.hpp"

@@ -1,7 +1,7 @@
 // `tiled`: tile choice, wave quantisation, split-K and split contexts, L2 reuse, achieved bandwidth, launch and tail.
 //
 // Equations in hw/tiled/tiled.hpp, constants per device in hw/catalog/*.json, errors against measurement in
-// docs/hardware.md. It has no parameters of its own: what can be chosen belongs to the device.
+// docs/explain/hardware.md. It has no parameters of its own: what can be chosen belongs to the device.
 #include <algorithm>
 #include <memory>
 

@@ -1,6 +1,6 @@
 // A platform: one CPU thread that dispatches to one GPU, and what lies between them.
 //
-// Parts stand by name; docs/coupling.md tells where each constant comes from. Three groups of constants:
+// Parts stand by name; docs/explain/coupling.md tells where each constant comes from. Three groups of constants:
 //   dispatch  what the framework's CPU code costs per operator, on a core of single_thread speed 1; a platform's cost
 //   is
 //             that over the speed of its own core. Driver calls are not scaled: they are measured per platform.

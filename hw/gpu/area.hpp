@@ -9,8 +9,8 @@
 //
 // Lanes are fp32 multiply-adds a core and clock, MACs fp16 ones of the matrix units, both from the peaks. Two constants
 // of logic (mm2 at 7 nm) are fitted to six published dies of four processes; leaving one out, the other five predict it
-// within 9 to 25 % (docs/energy.md). Left out: double-precision and ray-tracing units, which is most of the error; dies
-// of several chips are counted one by one.
+// within 9 to 25 % (docs/explain/energy.md). Left out: double-precision and ray-tracing units, which is most of the
+// error; dies of several chips are counted one by one.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct DieParams {
   static sim::FieldRows<DieParams> fields();
 };
 
-/// Constants of the estimate; the defaults are those of docs/energy.md.
+/// Constants of the estimate; the defaults are those of docs/explain/energy.md.
 struct AreaConstants {
   double lane_mm2 = 0.0238, mac_mm2 = 0.0019;                   ///< at 7 nm
   double array_share = 0.5, port_factor = 1.6;                  ///< cells of an SRAM macro; ports of a core's

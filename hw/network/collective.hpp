@@ -26,7 +26,7 @@
 //   hierarchical  |     x      |     x      |       x        |     x      |     x     |
 //   in_network    |     x      |     x      |       x        |            |     x     |
 //
-// Equations, counts and sources: docs/collectives.md.
+// Equations, counts and sources: docs/explain/collectives.md.
 #pragma once
 
 #include <cstdint>

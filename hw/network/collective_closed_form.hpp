@@ -12,7 +12,8 @@
 //   hierarchical       its three parts one after the other (nodes of one size)
 //   in_network         (2h + C - 1) c all_reduce; broadcast from a leaf of depth h the same
 // Where shards or chunks differ by a byte the largest stands for all: at most a byte's time a step too long.
-// Tests hold every value to the chunk simulation. Sources: those of the algorithms; docs/collectives.md derives them.
+// Tests hold every value to the chunk simulation. Sources: those of the algorithms; docs/explain/collectives.md derives
+// them.
 //
 // These are for messages that do not meet. `collective_on` asks a topology and a routing whether that is so.
 #pragma once

@@ -1,7 +1,8 @@
 // What a collective of an NCCL-class library takes among the devices of one node, in closed form.
 //
 // n ranks, S bytes, B the link's bandwidth (in a mesh without a switch: (n-1) pair_bandwidth at most; where its pairs
-// differ, what hw/network/mesh.hpp says of its rings and peers), w the bytes that a rank sends, s the steps of the ring:
+// differ, what hw/network/mesh.hpp says of its rings and peers), w the bytes that a rank sends, s the steps of the
+// ring:
 //   all_reduce      s = 2(n-1)   w = 2(n-1)/n S      S: the buffer of a rank
 //   all_gather      s =  n-1     w =  (n-1)/n S      S: the gathered result
 //   reduce_scatter  s =  n-1     w =  (n-1)/n S      S: the input of a rank
@@ -36,7 +37,8 @@
 // Where this holds: devices behind one switch or one bridge, nothing else on the links, all ranks at once. For
 // contention, stragglers, several nodes and other algorithms run the schedules of hw/network/collective.hpp; at large
 // sizes the ring's bandwidth term is the same (a test holds the two together). Left out: trees (the library prefers
-// rings inside a node), registered buffers, groups of mixed devices. Errors against measurement: docs/collectives.md.
+// rings inside a node), registered buffers, groups of mixed devices. Errors against measurement:
+// docs/explain/collectives.md.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@
 // `chips` DPUs cold data costs no more. `lane_bandwidth` is the interleaved write of one DPU's words (up to `lanes`
 // DPUs share a burst), `streams` how many DPUs' data the host keeps in flight. DPUs exchange data only through the
 // host. Sources: Gomez-Luna et al., "Benchmarking a New Paradigm", 2021 (PrIM); constants and their sources in
-// hw/catalog/upmem-ddr4-2400.json; docs/pim-upmem.md. Left out: DRAM refresh, MRAM row hits, several ranks on one
-// memory channel in conflict, faulty DPUs.
+// hw/catalog/upmem-ddr4-2400.json; docs/explain/pim-upmem.md. Left out: DRAM refresh, MRAM row hits, several ranks on
+// one memory channel in conflict, faulty DPUs.
 #pragma once
 
 #include <cstdint>

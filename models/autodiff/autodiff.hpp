@@ -6,7 +6,7 @@
 // (add_n); gradients have the shape and type of what they belong to. Forward ops give what their gradient reads:
 // normalisations their mean and reciprocal deviation, attention the logarithm of its row sums, dropout its mask; such a
 // tensor, and every activation that a backward op reads, is marked `saved`. Sizes stay symbolic. What is assumed of
-// each kind of op and what its gradient is made of stands in docs/autodiff.md. Left out: forward mode, second
+// each kind of op and what its gradient is made of stands in docs/explain/autodiff.md. Left out: forward mode, second
 // derivatives, gradients through loops and branches (GraphError), of integers (none).
 #pragma once
 

@@ -3,7 +3,7 @@
 // A builder makes the forward graph once, with sizes of a batch as dimensions: `batch` (sequences, images, samples,
 // environments), `tokens` (new tokens of a sequence), `past` (cached tokens of a sequence). What is fixed by the
 // architecture is a number. Ops carry scopes ("layer.3.attention"), classes for booking and the names that the field
-// uses. Whatever a builder fixes by convention stands in docs/graphs.md.
+// uses. Whatever a builder fixes by convention stands in docs/explain/graphs.md.
 #pragma once
 
 #include <filesystem>

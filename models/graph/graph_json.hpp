@@ -9,8 +9,8 @@
 // Ops may stand in any order; they are sorted so that each follows what it reads, and otherwise keep the file's order.
 // An output whose shape is left out has the one that the op's rule says. Where `dims` is given, it names every
 // dimension. Attributes: a whole number or {"expr": "4*batch"} is a size, a fraction or {"number": 2} a number, a text
-// a text, an array a list of sizes. Regions of fused, branch and loop are graphs of the same form. docs/graph-ir.md has
-// all keys. to_json() of what was read gives the same JSON again.
+// a text, an array a list of sizes. Regions of fused, branch and loop are graphs of the same form.
+// docs/explain/graph-ir.md has all keys. to_json() of what was read gives the same JSON again.
 #pragma once
 
 #include <filesystem>

@@ -27,8 +27,8 @@
 // what finds their scales (ActivationScales).
 //
 // Exact: parameters, FLOPs of matrix products and attention, KV bytes (windowed layers: at most, see AttentionShape).
-// Counted by convention (docs/models.md): FLOPs and bytes of the passes over memory. Left out: indices (token ids,
-// slots, block tables), biases in traffic and FLOPs (they ride in the products' epilogues), sequence parallelism,
+// Counted by convention (docs/explain/models.md): FLOPs and bytes of the passes over memory. Left out: indices (token
+// ids, slots, block tables), biases in traffic and FLOPs (they ride in the products' epilogues), sequence parallelism,
 // pipeline stages (the caller takes layers and edges apart).
 #pragma once
 

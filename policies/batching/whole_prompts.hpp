@@ -1,5 +1,5 @@
 // Prompts under policies that run them in one piece: usually with the admission, but a prompt that waited for KV from a
-// tier (docs/kv-cache.md) goes on some iterations later.
+// tier (docs/explain/kv-cache.md) goes on some iterations later.
 #pragma once
 
 #include "policies/batching/batching.hpp"

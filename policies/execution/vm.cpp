@@ -6,7 +6,7 @@
 // spread over the launches, so that the device runs while the host encodes the next. Threads: `serial` waits for every
 // kernel, `one_ahead` is one host thread that runs ahead, `phased` has a thread each for normalize, encode and submit,
 // so the longest of them counts. On the device every tile decodes n instructions; a kernel lasts no less than that. The
-// times are named assumptions (docs/dvm.md): the authors say some 100 us for most fused ops, and nothing finer.
+// times are named assumptions (docs/explain/dvm.md): the authors say some 100 us for most fused ops, and nothing finer.
 #include <algorithm>
 
 #include "policies/execution/execution.hpp"

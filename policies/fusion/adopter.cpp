@@ -5,7 +5,7 @@
 // of batch x heads x tokens^2) and launches; kernels of a dialect in `compiled_dialects` are compiled at run time, once
 // for each different kernel, which a short run feels: `compile_s` of the report. Before differentiation rules see the
 // model and may give ops that have a gradient (attention), never fused ones; after it, forward and backward ops alike.
-// Source: Adopter (docs/fusion.md); rules in policies/fusion/rules.
+// Source: Adopter (docs/explain/fusion.md); rules in policies/fusion/rules.
 #include "policies/fusion/pattern_match.hpp"
 
 namespace orrery::policies {

@@ -4,7 +4,7 @@
 // reads which, and where), the nodes whose results may be read from outside, and what the whole becomes: a fused op
 // with a name and dialect, or one op of another kind. Views between nodes are looked through. A node may be optional;
 // a rule with k of them stands for 2^k patterns, tried largest first. Shipped rules: policies/fusion/rules/*.json;
-// format: docs/fusion.md.
+// format: docs/explain/fusion.md.
 #pragma once
 
 #include <filesystem>

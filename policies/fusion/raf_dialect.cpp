@@ -1,6 +1,6 @@
 // Operator dialects: which library or compiler runs each op, and what fuses because of it.
 //
-// Decides, in this order (RAF, docs/raf.md):
+// Decides, in this order (RAF, docs/explain/raf.md):
 //   base ops      a product's bias is an op of its own, as in the base dialect (`split_bias`)
 //   FuseDialect   groups that match declared patterns become one kernel of the pattern's dialect; an op alone never
 //                 does, so a lone matmul is left to the vendor's library

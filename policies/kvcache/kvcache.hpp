@@ -3,8 +3,8 @@
 // A cache hands out blocks of tokens to sequences and, where it is a prefix cache, keeps what sequences leave behind.
 // Batching and routing policies see it through KvView and decide on that; the replica alone changes it.
 //
-// Steady decodes (docs/glossary.md) all grow by a token a step, so the replica takes the blocks of all of them together
-// (take). Only when a sequence leaves them does it tell the cache which of these blocks were its own (settle).
+// Steady decodes (docs/learn/glossary.md) all grow by a token a step, so the replica takes the blocks of all of them
+// together (take). Only when a sequence leaves them does it tell the cache which of these blocks were its own (settle).
 //
 // Contract: counts are exact at every call. Every call is O(blocks or spans changed). Nothing depends on the order of
 // equal requests other than through the counts and the texts.

@@ -8,7 +8,7 @@
 //   smart   the number of layers with the best throughput at its own largest batch: none, half and all are compared,
 //           and the better half is halved again (AutoTempo-Smart)
 // The largest batch is the one whose parameters, inputs, state and planned activations fit the device. Source: Tempo
-// and its autotempo code (docs/tempo.md); 0.85 is its threshold, a parameter here. Left out: the polynomial
+// and its autotempo code (docs/explain/tempo.md); 0.85 is its threshold, a parameter here. Left out: the polynomial
 // that InplaceGelu evaluates costs what the plain gradient does. Where the sizes are known and the peak would rise, as
 // in graphs too small to save anything, the graph stays as it was.
 #include <algorithm>

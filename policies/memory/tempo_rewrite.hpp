@@ -3,7 +3,7 @@
 //   GELU           keeps output and a mask of one byte (which branch of the inverse) in place of the input
 //   layer norm     differentiates from its output and 1/deviation in place of its input and the mean
 //   attention      keeps softmax output, dropout mask and values; the dropout's output is made again (one pass)
-// Source: Tempo (docs/tempo.md): InplaceGelu, InplaceLayerNorm, Combined. A rewrite is made only where it
+// Source: Tempo (docs/explain/tempo.md): InplaceGelu, InplaceLayerNorm, Combined. A rewrite is made only where it
 // frees the tensor: nothing else in the backward pass may read it.
 #pragma once
 

@@ -4,7 +4,8 @@
 //
 // A cycle is one fetched subgroup and stride - 1 of the host. Fetched states pass through buffers that the host's
 // threads fill and empty: in the authors' logs a cycle takes what its parts take one after the other, on three machines
-// (docs/deep-optimizer-states.md), though transfers hide behind updates. Left out: their rule that picks the stride.
+// (docs/explain/deep-optimizer-states.md), though transfers hide behind updates. Left out: their rule that picks the
+// stride.
 #include "policies/offload/host_subgroups.hpp"
 
 namespace orrery::policies {

@@ -3,8 +3,9 @@
 // where the device is fast though it is fuller, a short one where few are, slow or not.
 //
 // Found, not derived: it is what is left of weighted sums of nine figures of a replica that `orrery train` found on two
-// A100 and three A40 (docs/trained-policies.md), of which these two decide most. Among like replicas it is least_loaded
-// by requests. It knows neither prefixes nor sessions nor targets; without a price of iterations all times are 0.
+// A100 and three A40 (docs/explain/trained-policies.md), of which these two decide most. Among like replicas it is
+// least_loaded by requests. It knows neither prefixes nor sessions nor targets; without a price of iterations all times
+// are 0.
 #include "policies/routing/load.hpp"
 #include "policies/routing/request_times.hpp"
 

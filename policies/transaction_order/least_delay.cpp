@@ -1,6 +1,6 @@
 // Least delay: of the transactions left, the one after which the others could start earliest, all together; of equals
 // the first. Looks at what a transaction takes from the others, where shortest makespan first looks at itself. A rule
-// of ours, found among expressions (docs/transactions.md); it looks at every lock on a transaction's keys.
+// of ours, found among expressions (docs/explain/transactions.md); it looks at every lock on a transaction's keys.
 #include "policies/transaction_order/transaction_order.hpp"
 
 namespace orrery::policies {

@@ -3,7 +3,7 @@
     tools/setup cluster
     ORRERY_COMMAND=build/release/orrery /usr/bin/python3 tests/bench/cluster_runs.py [POINTS_A_SIDE]
 
-Wall time less that of a study of one point (Python and Dask start); docs/clusters.md has the figures.
+Wall time less that of a study of one point (Python and Dask start); docs/explain/clusters.md has the figures.
 """
 
 import json

@@ -22,6 +22,7 @@ from session import Session, Tally
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_SKIPPED = 40  # of all pages
+MOST_BYTES = 40_000  # of a page of docs
 
 
 def check_inline(page: blocks.Page) -> list[str]:
@@ -49,11 +50,23 @@ def check_links(page: blocks.Page) -> list[str]:
 
 
 def check_reached() -> list[str]:
-    """Every page of docs is linked from docs/index.md, or from a page of its folder that is."""
-    index = blocks.parse(ROOT, "docs/index.md")
-    reached = {str((ROOT / "docs" / target.partition("#")[0]).resolve()) for _, target in blocks.links(index)}
-    pages = [path for path in (ROOT / "docs").glob("**/*.md") if path.name != "index.md" and path.parent.name != "reference"]
-    return [f"docs/index.md: has no link to {path.relative_to(ROOT)}" for path in sorted(pages) if str(path.resolve()) not in reached]
+    """Every page of docs is two clicks from docs/index.md at most."""
+    def linked(name: pathlib.Path) -> set[pathlib.Path]:
+        page = blocks.parse(ROOT, str(name.relative_to(ROOT)))
+        targets = {(name.parent / target.partition("#")[0]).resolve() for _, target in blocks.links(page) if "://" not in target}
+        return {target for target in targets if target.suffix == ".md" and target.is_relative_to(ROOT / "docs") and target.is_file()}
+
+    start = ROOT / "docs/index.md"
+    reached = linked(start) | {start}
+    reached |= {page for name in reached.copy() for page in linked(name)}
+    return [f"docs/index.md: {path.relative_to(ROOT)} is not within two clicks"
+            for path in sorted((ROOT / "docs").glob("**/*.md")) if path not in reached]
+
+
+def check_sizes() -> list[str]:
+    """No page of docs is so long that nobody reads it."""
+    return [f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}"
+            for path in sorted((ROOT / "docs").glob("**/*.md")) if path.stat().st_size > MOST_BYTES]
 
 
 def check_page(name: str, slow: bool, update: bool) -> Tally:
@@ -96,7 +109,7 @@ def main() -> int:
     skipped = [reason for _, tally, _ in results for reason in tally.skipped]
     faults = [fault for _, tally, _ in results for fault in tally.faults]
     if not arguments.pages and not arguments.slow:
-        faults += check_reached()
+        faults += check_reached() + check_sizes()
     if not arguments.pages and len(skipped) > MOST_SKIPPED:
         faults.append(f"{len(skipped)} blocks are skipped, more than {MOST_SKIPPED}")
     if arguments.times:

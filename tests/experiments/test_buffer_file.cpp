@@ -83,7 +83,7 @@ TEST_CASE("MiniMalloc's benchmarks A to K", "[golden]") {
     return;
   }
   // Capacity 1,048,576 B is what the names of the files say. Solved within 4e9 steps: all but H and I; D and J take
-  // seconds and are left to docs/memory-planning.md.
+  // seconds and are left to docs/explain/memory-planning.md.
   const std::string quick = "ABCEFGK";
   for (char letter = 'A'; letter <= 'K'; ++letter) {
     INFO(letter);

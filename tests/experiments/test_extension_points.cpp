@@ -1,5 +1,6 @@
 // Four ideas that the batching interface must carry without a change to the replica's loop, each as a policy of a few
-// lines: layered prefill, speculation, re-sharding, and per-token module mixes. docs/extending.md explains them.
+// lines: layered prefill, speculation, re-sharding, and per-token module mixes. docs/explain/extending.md explains
+// them.
 #include "tests/experiments/bench_replica.hpp"
 
 namespace test_extension_points {

@@ -36,8 +36,8 @@ TEST_CASE("dies of a wafer and their yield", "[unit][area]") {
 }
 
 TEST_CASE("areas of published dies", "[golden][area]") {
-  // Areas: architecture white papers. The bounds are what the fit reaches (docs/energy.md); double-precision units,
-  // which the model does not count, make GA100 larger, and their lack GA102 smaller, than it says.
+  // Areas: architecture white papers. The bounds are what the fit reaches (docs/explain/energy.md); double-precision
+  // units, which the model does not count, make GA100 larger, and their lack GA102 smaller, than it says.
   for (const char* name : {"a100-sxm4-80gb", "v100-sxm2-32gb", "h100-sxm5-80gb", "a40", "l40s", "l4"}) {
     const AreaEstimate e = estimate(name);
     INFO(name << ": " << e.die << " mm2, published " << part(name).die.area_mm2);

@@ -256,7 +256,8 @@ TEST_CASE("where a closed form holds on a topology", "[unit]") {
 }
 
 TEST_CASE("ring all-reduce beside ASTRA-sim", "[golden]") {
-  // 2^26 bytes, 50 * 2^30 B/s, 500 ns; ns that ASTRA-sim answers, and what docs/collectives.md shows beside them.
+  // 2^26 bytes, 50 * 2^30 B/s, 500 ns; ns that ASTRA-sim answers, and what docs/explain/collectives.md shows beside
+  // them.
   struct Row {
     std::int64_t ranks;
     double astra, plain, chunked, reduced;

@@ -90,7 +90,7 @@ CollectiveSpec random_spec(const std::string& algorithm, CollectiveKind kind, si
   return spec;
 }
 
-/// Bytes that all members send together; docs/collectives.md derives them. Negative: not known in closed form.
+/// Bytes that all members send together; docs/explain/collectives.md derives them. Negative: not known in closed form.
 std::int64_t total_bytes(const std::string& algorithm, const CollectiveSpec& spec) {
   const std::int64_t n = spec.ranks;
   const std::int64_t s = spec.bytes;

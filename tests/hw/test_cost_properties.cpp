@@ -336,8 +336,8 @@ TEST_CASE("more work is not much cheaper", "[prop]") {
   // much: a step from one tile or split to the next gives back less than 0.3. On a CPU a shape that is cut into twice
   // as many parts runs on twice as many cores, which is nearly half. One-token prompts are left out: they take the
   // decode kernels, whose copies of grouped heads cost more than a second token; so are products below 2^21
-  // multiply-adds, which the library of the Ada family leaves unsplit, as measured (docs/gemm.md), until they grow past
-  // that.
+  // multiply-adds, which the library of the Ada family leaves unsplit, as measured (docs/explain/gemm.md), until they
+  // grow past that.
   const std::vector<Bounded> all = devices();
   sim::RandomStream random(12, "cost growth");
   for (std::size_t round = 0; round < 300; ++round) {

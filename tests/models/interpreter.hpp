@@ -1,8 +1,8 @@
 // A reference interpreter of operator graphs: real numbers through small graphs, one loop nest a kind, no cleverness.
 //
-// Gradient checks need values; the simulator has none. Every kind is computed from its definition in docs/autodiff.md,
-// backward kinds by their own formulas, so a wrong rule shows against finite differences. Constants are zero except
-// "loss.gradient" (1). Dropout keeps an element by its place, so that a run can be repeated.
+// Gradient checks need values; the simulator has none. Every kind is computed from its definition in
+// docs/explain/autodiff.md, backward kinds by their own formulas, so a wrong rule shows against finite differences.
+// Constants are zero except "loss.gradient" (1). Dropout keeps an element by its place, so that a run can be repeated.
 #pragma once
 
 #include <cstdint>

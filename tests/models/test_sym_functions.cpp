@@ -8,7 +8,7 @@ namespace {
 
 const SymExpr a = SymExpr::dim("a"), b = SymExpr::dim("b"), q = SymExpr::dim("q"), x = SymExpr::dim("x");
 
-TEST_CASE("the example of docs/symbolic.md", "[unit]") {
+TEST_CASE("the example of docs/explain/symbolic.md", "[unit]") {
   const SymExpr batch = SymExpr::dim("batch"), tokens = SymExpr::dim("tokens");
   const SymExpr tiles = batch * ceil_div(tokens, 128);
   const std::string text = tiles.to_string();                              // "batch*ceil_div(tokens, 128)"

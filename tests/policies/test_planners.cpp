@@ -187,7 +187,7 @@ TEST_CASE("plans are sound, above the bound, and never below the optimum", "[pro
       if (name == "search" && round % 3 != 1 && round % 2 == 0) REQUIRE(plan.peak == best);  // exact without extras
     }
   }
-  // Measured: see docs/memory-planning.md. With mixed alignments, or reuse that is better left out, search may
+  // Measured: see docs/explain/memory-planning.md. With mixed alignments, or reuse that is better left out, search may
   // miss the optimum; it does so rarely.
   for (const auto& [name, times] : optimal) UNSCOPED_INFO(name << ": optimal " << times << " times of " << rounds);
   CHECK(optimal["search"] >= rounds * 99 / 100);

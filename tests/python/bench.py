@@ -1,4 +1,4 @@
-"""What Python costs, in CPU time: the figures of docs/python.md. Run by hand, as the tests are."""
+"""What Python costs, in CPU time: the figures of docs/explain/python.md. Run by hand, as the tests are."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The gallery of docs/plots.md: every image is there, small, and known to its script; every figure is shown."""
+"""The gallery of docs/explain/plots.md: every image is there, small, and known to its script; every figure is shown."""
 
 import importlib.machinery
 import importlib.util
@@ -10,7 +10,7 @@ import unittest
 from orrery import plot
 from support import ROOT
 
-PAGE = ROOT / "docs/plots.md"
+PAGE = ROOT / "docs/explain/plots.md"
 MOST_BYTES = 80_000
 
 
@@ -25,7 +25,7 @@ class Gallery(unittest.TestCase):
     def test_every_image_of_the_docs_exists_and_the_script_makes_it(self):
         known = script().IMAGES
         shown = set()
-        for page in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]:
+        for page in [*sorted((ROOT / "docs").glob("**/*.md")), ROOT / "README.md"]:
             for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
                 with self.subTest(page=page.name, path=path):
                     self.assertTrue((page.parent / path).is_file())

@@ -26,7 +26,7 @@ class ReadmeTest(unittest.TestCase):
         """Each paragraph on accuracy and speed names its page, which has every figure with a unit of it."""
         checked = 0
         for paragraph in re.split(r"^- ", PARTS["How accurate, how fast"], flags=re.M)[1:]:
-            pages = "".join((ROOT / path).read_text(encoding="utf-8") for path in re.findall(r"\]\((docs/[\w-]+\.md)\)", paragraph))
+            pages = "".join((ROOT / path).read_text(encoding="utf-8") for path in re.findall(r"\]\((docs/[\w/-]+\.md)\)", paragraph))
             for figure in re.findall(r"\d+\.\d+", paragraph):
                 self.assertIn(figure, pages, paragraph)
                 checked += 1
@@ -45,7 +45,7 @@ class ReadmeTest(unittest.TestCase):
             self.assertRegex(PARTS["Beside other simulators"], rf"\[{number}\] \w+")
 
     def test_the_inventory_names_each_thing_once(self):
-        page = (ROOT / "docs/features.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/learn/features.md").read_text(encoding="utf-8")
         heads = re.findall(r"^\| (\w[^|]*) \|", page, re.M)
         self.assertGreater(len(heads), 15)
         self.assertEqual(sorted(heads), sorted(set(heads)))

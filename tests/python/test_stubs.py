@@ -129,8 +129,8 @@ print(env.step(0), policy, result.requests)
         self.assertIn("Success", told, told)
 
     def test_docs(self):
-        """The snippets of docs/python.md, one after the other."""
-        text = (ROOT / "docs/python.md").read_text()
+        """The snippets of docs/explain/python.md, one after the other."""
+        text = (ROOT / "docs/explain/python.md").read_text()
         snippets = re.findall(r"```python\n(.*?)```", text, re.S)
         self.assertGreater(len(snippets), 15)
         told = mypy("\n".join(snippets))

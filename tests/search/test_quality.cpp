@@ -1,4 +1,4 @@
-// What each driver reaches on test functions: the table of docs/drivers.md, and thresholds that hold it.
+// What each driver reaches on test functions: the table of docs/explain/drivers.md, and thresholds that hold it.
 //
 // Figures are medians over seeds: with one objective the best value above the optimum, with two the share of the true
 // front's hypervolume. `ORRERY_TABLE=1 test_search "[quality]"` prints the table.

@@ -122,7 +122,7 @@ TEST_CASE("programs without an optimum are results", "[milp]") {
   CHECK(bounds.solve(20).objective == Approx(-5));
 }
 
-// The example of docs/drivers.md: floor(5000 / 700) = 7.
+// The example of docs/explain/drivers.md: floor(5000 / 700) = 7.
 TEST_CASE("the example of the docs", "[milp]") {
   if (!has_cbc()) return;
   Milp milp;

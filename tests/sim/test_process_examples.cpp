@@ -1,4 +1,4 @@
-// The examples of docs/processes.md, compiled and run; a check holds the page to this file.
+// The examples of docs/explain/processes.md, compiled and run; a check holds the page to this file.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -161,11 +161,11 @@ TEST_CASE("examples: channels, signals and groups", "[unit][process]") {
   CHECK(engine.now() == Time{50});
 }
 
-TEST_CASE("docs/processes.md shows the code that is there", "[structure]") {
+TEST_CASE("docs/explain/processes.md shows the code that is there", "[structure]") {
   const std::filesystem::path root(ORRERY_SOURCE_DIR);
   std::ifstream own(root / "tests/sim/test_process_examples.cpp");
   const std::string code{std::istreambuf_iterator<char>(own), {}};
-  std::ifstream page(root / "docs/processes.md");
+  std::ifstream page(root / "docs/explain/processes.md");
   bool inside = false;
   int lines = 0;
   for (std::string line; std::getline(page, line);) {

@@ -1,4 +1,4 @@
-// The order of the folders: who may include whom (docs/architecture.md).
+// The order of the folders: who may include whom (docs/explain/architecture.md).
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// The example of docs/task-graphs.md, compiled and held to what the page shows.
+// The example of docs/explain/task-graphs.md, compiled and held to what the page shows.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -55,7 +55,7 @@ TEST_CASE("the example of the page", "[unit]") {
 TEST_CASE("the page shows the code that is there", "[structure]") {
   const std::filesystem::path root(ORRERY_SOURCE_DIR);
   const std::string code = text_of(root / "tests/sim/test_task_example.cpp");
-  std::ifstream page(root / "docs/task-graphs.md");
+  std::ifstream page(root / "docs/explain/task-graphs.md");
   bool inside = false;
   int lines = 0;
   for (std::string line; std::getline(page, line);) {

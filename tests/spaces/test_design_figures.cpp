@@ -51,7 +51,7 @@ sim::Node device_of(const std::string& device) {
 TEST_CASE("a graph run tells the area of a device whose process is known", "[unit][area]") {
   const sim::Node gpu = device_of(R"({"part": "h100-sxm5-80gb"})");
   CHECK(gpu.find("name")->as_string() == "h100-sxm5-80gb");
-  CHECK(gpu.find("area_mm2")->as_number() == Approx(814).epsilon(0.1));  // published 814, docs/energy.md: +6 %
+  CHECK(gpu.find("area_mm2")->as_number() == Approx(814).epsilon(0.1));  // published 814, docs/explain/energy.md: +6 %
   CHECK(device_of(R"({"part": "tpu-v4"})").find("area_mm2")->is_null());
   const sim::Node npu = device_of(R"({"part": "tpu-v4", "override": {"die": {"process": "tsmc-n7"}}})");
   CHECK(npu.find("area_mm2")->as_number() > 300);

@@ -1,4 +1,4 @@
-"""`orrery reproduce` over all studies that ship: every claim holds or says why not; plots and the table of the docs."""
+"""`orrery reproduce` over all studies that ship: every claim holds or says why not; plots and the pages of the docs."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ ORRERY = sys.argv.pop(1)
 PACKAGE = ROOT / "tools" / "python" / "orrery_claims"
 sys.path.insert(0, str(PACKAGE))
 
-import table  # noqa: E402
+import pages  # noqa: E402
 
 KEYS = ["study", "system", "claim", "source", "expected", "basis", "simulated", "holds", "note"]
 
@@ -71,20 +71,51 @@ class Claims(unittest.TestCase):
             self.assertGreater(path.stat().st_size, 5000)
 
     def test_the_example_of_the_docs_is_valid(self):
-        page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/papers/index.md").read_text(encoding="utf-8")
         example = self.folder / "example.json"
         example.write_text(page.split("```json\n")[1].split("```")[0], encoding="utf-8")
         self.assertEqual(orrery("validate", str(example)).stderr, "")
         self.assertIn("1 of 1 claims hold", orrery("reproduce", str(example)).stdout)
 
-    def test_table_of_the_docs(self):
-        text = table.table(self.claims)
+    def test_pages_of_the_docs(self):
+        """Every claim stands on its system's page, every page in the table; what is gone goes; twice is once."""
+        docs = self.folder / "tree/docs"
+        papers = docs / "papers"
+        papers.mkdir(parents=True)
+        (docs.parent / "experiments").symlink_to(ROOT / "experiments")
+        index = (ROOT / "docs/papers/index.md").read_text(encoding="utf-8")
+        (papers / "index.md").write_text(index, encoding="utf-8")
+        (papers / "gone.md").write_text(pages.MADE + "\n# Gone\n", encoding="utf-8")
+        (papers / "mine.md").write_text("# Mine\n", encoding="utf-8")
+        pages.write(self.claims, papers, False)
+        names = {path.name for path in papers.glob("*.md")}
+        self.assertNotIn("gone.md", names)
+        self.assertIn("mine.md", names)
+        made = (papers / "index.md").read_text(encoding="utf-8")
         for claim in self.claims:
-            self.assertIn(table.cell(claim["claim"]), text)
-        page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-        changed = table.rewrite(page, text)
-        self.assertEqual(table.rewrite(changed, text), changed)
-        self.assertEqual(changed[: changed.index(table.BEGIN)], page[: page.index(table.BEGIN)])
+            name = pages.slug(claim["system"])
+            self.assertIn(pages.cell(claim["claim"]), (papers / f"{name}.md").read_text(encoding="utf-8"))
+            self.assertIn(f"({name}.md)", made)
+        self.assertEqual(made[: made.index(pages.BEGIN)], index[: index.index(pages.BEGIN)])
+        before = {name: (papers / name).read_bytes() for name in names}
+        pages.write(self.claims, papers, False)
+        self.assertEqual(before, {name: (papers / name).read_bytes() for name in names})
+
+    def test_the_tree_has_these_pages(self):
+        there = {path.name for path in (ROOT / "docs/papers").glob("*.md")} - {"index.md"}
+        self.assertEqual(there, {f"{name}.md" for name in pages.by_page(self.claims)})
+        figures = {path.stem for path in (ROOT / "docs/papers/figures").glob("*.png")}
+        self.assertEqual(figures, {claim["study"] for claim in self.claims} | {f"{name}-forest" for name in pages.by_page(self.claims)})
+
+    def test_ratios_of_a_forest_plot(self):
+        import forest  # draws; so it needs matplotlib
+
+        claim = {"claim": "c", "expected": [2, 8], "simulated": 6, "holds": True}
+        self.assertEqual(forest.ratios(claim), (0.5, 2, 1.5))  # the middle of 2 and 8 is 4
+        self.assertEqual(forest.ratios({**claim, "expected": [None, 3]}), (0, 1, 2))
+        self.assertEqual(forest.ratios({**claim, "expected": [3, None]})[::2], (1, 2))
+        for none in ({"expected": [0, 0]}, {"simulated": None}, {"simulated": -1}, {"expected": [-1, 2]}):
+            self.assertIsNone(forest.ratios({**claim, **none}))
 
 
 if __name__ == "__main__":

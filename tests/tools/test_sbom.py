@@ -97,8 +97,8 @@ class SbomTest(unittest.TestCase):
             self.assertIn(fault, said)
 
     def test_the_page(self):
-        """The table of docs/trust.md has what runs with the project, each under its licence."""
-        page = (ROOT / "docs/trust.md").read_text(encoding="utf8")
+        """The table of docs/explain/trust.md has what runs with the project, each under its licence."""
+        page = (ROOT / "docs/explain/trust.md").read_text(encoding="utf8")
         section = page.partition("## What it is made of")[2]
         rows = dict(re.findall(r"^\| ([^|]+) \| (`[^|]*|– )\|", section, re.MULTILINE))
         shown = {name: licence for licence, cell in rows.items() for name in re.findall(r"`([^`]+)`", cell)}

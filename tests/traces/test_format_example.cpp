@@ -1,4 +1,4 @@
-// The example of docs/extending.md: a trace format of one's own.
+// The example of docs/explain/extending.md: a trace format of one's own.
 #include "traces/csv.hpp"
 
 #include <catch2/catch.hpp>

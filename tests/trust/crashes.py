@@ -296,7 +296,7 @@ class Bench:
             out = disk / job.out if disk else folder / job.out
             ended = self.orrery.run(job.words(str(out)), folder, largest_file=None if disk else job.room)
             left = [path.name for path in disk.iterdir() if path.name not in job.keeps] if disk else []
-        # A store says so with 1 and goes on when there is room (docs/studies.md).
+        # A store says so with 1 and goes on when there is room (docs/explain/studies.md).
         return self.without_answer(job, folder, ended, (1, 2)) + ([f"leaves {', '.join(left)} on the full disk"] if left else [])
 
     def bad_place(self, job: Job) -> list[str]:

@@ -2,7 +2,7 @@
 //
 // Reads the reference data beside the checkout and is skipped, with a message, where that is absent. Prints one line a
 // table: mean absolute percentage error (MAPE) and mean signed error of the rows of the models that were fitted and of
-// those held out; asserts bounds a little above what is reached (docs/hardware.md holds the same table).
+// those held out; asserts bounds a little above what is reached (docs/explain/hardware.md holds the same table).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -104,5 +104,5 @@ assert kept[joules] < alone[joules] / 3
 # - Another scheduler: `{"policies.batching.policy": "vllm_v0"}`; `orrery.describe("vllm_v0")`. One of your own:
 #   notebook 3.
 # - Your own trace: `workload={"trace": {"path": "mine.csv", "format": "azure_llm"}}`;
-#   [docs/traces.md](../../docs/traces.md).
+#   [docs/explain/traces.md](../../docs/explain/traces.md).
 # - `orrery.run(STUDY, out="runs/mine")` keeps tables, summary and a timeline for Perfetto.

@@ -169,5 +169,5 @@ assert slo["in order"] < slo["and aging"] < slo["short first"]  # … and what i
 # - Rank and repair as a policy of C++: `orrery.describe("sjf")`, or as data, without code:
 #   `orrery.describe("expression")`.
 # - Another trace or model: the first argument of `orrery.run`. What a policy in Python costs:
-#   [docs/python.md](../../docs/python.md).
+#   [docs/explain/python.md](../../docs/explain/python.md).
 # - A router is as short: `class Mine(orrery.Router)`; notebook 6 learns one.

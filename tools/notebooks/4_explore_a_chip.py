@@ -138,9 +138,9 @@ assert (faster.violation > 0).all() and kept > 0.9
 # ## What to try next
 #
 # - Other drivers: `orrery.list("driver")`, or one of yours: `orrery.Search(...)` asks and is told. How they compare:
-#   [docs/drivers.md](../../docs/drivers.md).
+#   [docs/explain/drivers.md](../../docs/explain/drivers.md).
 # - Other spaces: a DRAM controller, a GPU, a network, a KV cache, pragmas of a loop nest:
-#   [docs/spaces.md](../../docs/spaces.md).
+#   [docs/explain/spaces.md](../../docs/explain/spaces.md).
 # - Another limit or model: `{"limits.0.most": 200}`, `{"base.model.builder.bert.layers": 12}`; what is measured:
 #   `measures` in the study's file.
-# - How sure the areas are: they are estimates, [docs/energy.md](../../docs/energy.md) says from what.
+# - How sure the areas are: they are estimates, [docs/explain/energy.md](../../docs/explain/energy.md) says from what.

@@ -26,7 +26,7 @@ BATCHES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 # ## Who waits?
 #
 # BERT-base, 512 tokens a sequence, run eagerly as PyTorch does: 248 kernels, each launched by one CPU thread. The
-# launch constants of the platforms are measured ([docs/coupling.md](../../docs/coupling.md)).
+# launch constants of the platforms are measured ([docs/explain/coupling.md](../../docs/explain/coupling.md)).
 
 # %%
 study = pathlib.Path(orrery.home_folder()) / "experiments/studies/skip_batch_sweep.json"
@@ -162,10 +162,10 @@ assert list(knees.values()) == sorted(knees.values(), reverse=True) and knees[0.
 # ## What to try next
 #
 # - Passes that merge more: `greedy_fusion`, `dp_fusion` in place of `loop_fusion`; `orrery.list("pass")`,
-#   [docs/fusion.md](../../docs/fusion.md).
+#   [docs/explain/fusion.md](../../docs/explain/fusion.md).
 # - Your model: an ONNX file or a trace of PyTorch's profiler as `"model": {"import": {"path": "mine.onnx"}}`;
-#   [docs/importers.md](../../docs/importers.md).
+#   [docs/explain/importers.md](../../docs/explain/importers.md).
 # - Sizes that change from request to request, and what compiling then costs:
-#   [docs/graph-system.md](../../docs/graph-system.md).
+#   [docs/explain/graph-system.md](../../docs/explain/graph-system.md).
 # - Your machine: `"override"` beside `"part"`; what a platform's constants are, and their sources:
-#   [docs/coupling.md](../../docs/coupling.md).
+#   [docs/explain/coupling.md](../../docs/explain/coupling.md).

@@ -266,8 +266,8 @@ assert (cem < rule).sum() >= 3 and np.median(network) > np.median(cem)
 # ## What to try next
 #
 # - More decisions for PPO (`STEPS`), other learners: `orrery.list("learner")`; how they fare elsewhere:
-#   [docs/rl.md](../../docs/rl.md).
+#   [docs/explain/rl.md](../../docs/explain/rl.md).
 # - Another decision of the same run: `orrery.list("env")` has batching, admission, scaling and clocks.
 # - Other rules that ship: `orrery.run(fleet(8), {"policies.routing.policy": "hexgen"})`; it takes the speed of each
 #   engine into account.
-# - A rule as a formula, found by breeding: [docs/policies-as-data.md](../../docs/policies-as-data.md).
+# - A rule as a formula, found by breeding: [docs/explain/policies-as-data.md](../../docs/explain/policies-as-data.md).

@@ -172,8 +172,8 @@ assert halves["by load"][0] < halves["contiguous"][0]
 # ## What to try next
 #
 # - Your router: write its choices as a CSV and give it in place of the sample;
-#   [docs/router-traces.md](../../docs/router-traces.md).
+#   [docs/explain/router-traces.md](../../docs/explain/router-traces.md).
 # - Your machine in one line: `orrery fits MODEL PART --host CPU`;
 #   [docs/how-to/experts.md](../../docs/how-to/experts.md).
-# - A drive behind the host's memory: `machine.storage`; [docs/expert-offload.md](../../docs/expert-offload.md).
-# - Several GPUs in tokens a second, with EPLB and MoETuner: [docs/expert-ranks.md](../../docs/expert-ranks.md).
+# - A drive behind the host's memory: `machine.storage`; [docs/explain/expert-offload.md](../../docs/explain/expert-offload.md).
+# - Several GPUs in tokens a second, with EPLB and MoETuner: [docs/explain/expert-ranks.md](../../docs/explain/expert-ranks.md).

@@ -125,4 +125,4 @@ plot.goodput(jobs["restart"], jobs["TorchFT"], jobs["ElasWave"], labels=["restar
 #
 # * Your own run: `orrery.goodput("my_training.json", failures=6.5)`, any config of the system `training`.
 # * A trace of your own failures: `failures.trace`, a CSV with `time_s` and `node`.
-# * Which batch and schedule then bring the loss down furthest: [progress](../../docs/progress.md).
+# * Which batch and schedule then bring the loss down furthest: [progress](../../docs/explain/progress.md).

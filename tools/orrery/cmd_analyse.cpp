@@ -1,4 +1,4 @@
-// `orrery analyse STORE…`: what the points of studies tell (docs/analysis.md).
+// `orrery analyse STORE…`: what the points of studies tell (docs/explain/analysis.md).
 #include <fmt/format.h>
 
 #include <filesystem>

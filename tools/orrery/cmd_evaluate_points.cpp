@@ -1,5 +1,5 @@
-// `orrery evaluate-points`: the helper that evaluates points for another process (docs/studies.md). Hidden: not typed
-// by people.
+// `orrery evaluate-points`: the helper that evaluates points for another process (docs/explain/studies.md). Hidden: not
+// typed by people.
 #include <iostream>
 
 #include "experiments/study/protocol.hpp"

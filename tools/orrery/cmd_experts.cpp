@@ -1,5 +1,5 @@
 // `orrery experts cache|place`: what caches of experts hit and how placements load GPUs, on a router trace
-// (docs/experts.md).
+// (docs/explain/experts.md).
 #include <fmt/format.h>
 
 #include <memory>
@@ -42,7 +42,7 @@ int place(const Systems& systems, PlaceOptions options) {
 template <class Options>
 void add_choice(CLI::App& command, Options& options) {
   experiments::RouterChoice& choice = options.params;
-  command.add_option("TRACE", choice.trace, "Router trace (CSV or binary, docs/router-traces.md)")->required();
+  command.add_option("TRACE", choice.trace, "Router trace (CSV or binary, docs/explain/router-traces.md)")->required();
   command.add_option("--model", choice.model, "Model it is of, catalog:NAME or a config.json: checked, and its bytes");
   command.add_option("--layers", choice.layers, "Only these layers of the trace")->delimiter(',');
   command.add_option("--tokens", choice.tokens, "Only these tokens, FIRST:END");

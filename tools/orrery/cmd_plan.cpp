@@ -1,4 +1,4 @@
-// `orrery plan FILE`: offsets of buffers with known lifetimes in one arena (docs/memory-planning.md).
+// `orrery plan FILE`: offsets of buffers with known lifetimes in one arena (docs/explain/memory-planning.md).
 #include <fmt/format.h>
 
 #include <memory>

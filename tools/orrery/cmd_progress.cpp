@@ -1,4 +1,4 @@
-// `orrery progress score|fit`: scores of training algorithms, curves of reward over compute (docs/progress.md).
+// `orrery progress score|fit`: scores of training algorithms, curves of reward over compute (docs/explain/progress.md).
 #include <fmt/format.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
 // `orrery capacity`, `slo`, `plans` and `train`: runs with another question, each by its table of options
-// (experiments/answers/run_questions.hpp, docs/questions.md).
+// (experiments/answers/run_questions.hpp, docs/explain/questions.md).
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -24,13 +24,14 @@ struct Asked {
 int ask(const Systems& systems, const RunQuestion& question, const Asked& asked) {
   RunOptions run = asked.run;
   std::string of;  // of the config; one that cannot be read is told when it is run
-  if (!question.others.empty() && std::filesystem::is_regular_file(run.config)) try {
+  sim::Origin where;
+  if (std::filesystem::is_regular_file(run.config)) try {
       const sim::Node config = sim::read_config(run.config);
       const sim::Node* system = config.find("system");
-      if (system != nullptr && system->is_string()) of = system->as_string();
+      if (system != nullptr && system->is_string()) of = system->as_string(), where = system->origin();
     } catch (const sim::ConfigError&) {
     }
-  run.before.push_back("system=" + question.answered_by(of));
+  run.before.push_back("system=" + question.answered_by(of, where));
   for (std::size_t i = 0; i < question.options.size(); ++i) {
     const bool given =
         question.options[i].form == OptionForm::enabled ? asked.enabled[i] != 0 : !asked.texts[i].empty();

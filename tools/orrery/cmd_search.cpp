@@ -1,4 +1,4 @@
-// `orrery search STUDY`: the points that a driver asks for (docs/studies.md).
+// `orrery search STUDY`: the points that a driver asks for (docs/explain/studies.md).
 #include "tools/orrery/explore_command.hpp"
 
 namespace orrery::tools {

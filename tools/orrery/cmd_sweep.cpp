@@ -1,4 +1,4 @@
-// `orrery sweep STUDY`: every point of a study's sweep (docs/studies.md).
+// `orrery sweep STUDY`: every point of a study's sweep (docs/explain/studies.md).
 #include "tools/orrery/explore_command.hpp"
 
 namespace orrery::tools {

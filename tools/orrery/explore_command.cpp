@@ -148,8 +148,9 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
                    search ? "Seed of the driver (search.seed)" : "First seed of the runs (seeds.first)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--jobs", options->jobs, "Threads; rows are the same for any number")->check(CLI::Range(1, 1024));
-  command->add_option("--cluster", options->cluster,
-                      "Address of a Dask scheduler whose workers do the runs, tcp://HOST:PORT (docs/clusters.md)");
+  command->add_option(
+      "--cluster", options->cluster,
+      "Address of a Dask scheduler whose workers do the runs, tcp://HOST:PORT (docs/explain/clusters.md)");
   command->add_flag("--resume", options->resume, "Go on with a store, which must be there");
   command->add_flag("--force", options->force, "Replace the store if there is one");
   command->add_flag("--any-build", options->any_build, "Go on with a store that another build of orrery began");

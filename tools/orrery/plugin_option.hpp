@@ -1,4 +1,4 @@
-// `--plugin FILE.so`, an option of every command: policies that were built out of the tree (docs/plugins.md).
+// `--plugin FILE.so`, an option of every command: policies that were built out of the tree (docs/explain/plugins.md).
 #pragma once
 
 #include <CLI/CLI.hpp>

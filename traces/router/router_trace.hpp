@@ -1,8 +1,8 @@
 // Router traces: which experts every token of a text chose, layer by layer.
 //
-// Two kinds of file hold them (docs/router-traces.md). CSV: a line a token, the experts as hex digits in the order of
-// their scores (the format of public traces of Qwen3-30B-A3B). Binary: the same in a byte a choice, with the routers'
-// scores where they are known. Both may be compressed with gzip or Zstandard.
+// Two kinds of file hold them (docs/explain/router-traces.md). CSV: a line a token, the experts as hex digits in the
+// order of their scores (the format of public traces of Qwen3-30B-A3B). Binary: the same in a byte a choice, with the
+// routers' scores where they are known. Both may be compressed with gzip or Zstandard.
 #pragma once
 
 #include <cstdint>

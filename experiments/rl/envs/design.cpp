@@ -1,6 +1,6 @@
 // Design knobs: every step is a whole design, tried in a simulator, as ArchGym plays architecture search.
 //
-// The space, the simulator and what is good come from a study (docs/studies.md). An action has a part for each
+// The space, the simulator and what is good come from a study (docs/explain/studies.md). An action has a part for each
 // parameter of its space: the index of a choice or of a whole number, of reals one of `bins` values. The reward is the
 // study's first objective, greater being better (its sign changed if it is to be minimised), less `penalty` times what
 // the limits are broken by; a design that is not allowed, does not fit or fails gets -`penalty`. The observation is the

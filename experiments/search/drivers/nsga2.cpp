@@ -92,7 +92,7 @@ class Nsga2Driver final : public Driver {
  public:
   Nsga2Driver(const Nsga2Params& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {
-    // Few evaluations want many small generations and large steps (zdt, dtlz: docs/drivers.md).
+    // Few evaluations want many small generations and large steps (zdt, dtlz: docs/explain/drivers.md).
     const bool few = setup.budget > 0 && setup.budget < 2000;
     if (params_.population == 0) params_.population = std::clamp<std::int64_t>(setup.budget / 25, few ? 12 : 100, 100);
     params_.population = std::max<std::int64_t>(4, params_.population);

@@ -1,5 +1,5 @@
 // What engines that compute experts on the host add to the prices of parts: fitted to few published rows of each
-// (docs/expert-offload.md), the rest of their rows is predicted.
+// (docs/explain/expert-offload.md), the rest of their rows is predicted.
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 //             drive  those that the host's memory has not, one after the other, before they are copied or computed
 //   the layer ends when GPU and host are done
 // Dense time is the same in each layer. A copy into memory is whole before its product begins; both directions of the
-// link and the host's memory under copies are free (docs/expert-offload.md has what is left out).
+// link and the host's memory under copies are free (docs/explain/expert-offload.md has what is left out).
 #pragma once
 
 #include <cstdint>

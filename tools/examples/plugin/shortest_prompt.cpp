@@ -2,7 +2,7 @@
 //
 // Decides: as vllm_v1 (one budget of tokens, decodes first, then chunks of prompts), in another order of admission.
 // With aging, every later arrival counts so many tokens more, so that nobody starves. An example of a plugin
-// (docs/plugins.md).
+// (docs/explain/plugins.md).
 #include "policies/batching/batching.hpp"
 #include "policies/batching/budget_step.hpp"
 #include "policies/batching/waiting_order.hpp"

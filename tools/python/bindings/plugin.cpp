@@ -1,4 +1,4 @@
-// Plugins: policies in shared objects (docs/plugins.md).
+// Plugins: policies in shared objects (docs/explain/plugins.md).
 #include "policies/plugin_host.hpp"
 
 #include "experiments/all/systems.hpp"

@@ -1,4 +1,4 @@
-"""Claim studies: what papers say of a system, and what comes out (docs/claims.md)."""
+"""Claim studies: what papers say of a system, and what comes out (docs/papers/index.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins: policies in shared objects that were built out of the tree (docs/plugins.md)."""
+"""Plugins: policies in shared objects that were built out of the tree (docs/explain/plugins.md)."""
 
 from __future__ import annotations
 

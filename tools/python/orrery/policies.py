@@ -21,7 +21,7 @@ class Batching:
 
     `decide(view, out)` is called once an iteration: it reads the view and fills the decision, a change and not a state.
     `BudgetStep` does the bookkeeping of blocks and chunks; `NativeBatching` is a policy of C++ to build upon. See
-    docs/python.md.
+    docs/explain/python.md.
     """
 
     def decide(self, view, out) -> None:

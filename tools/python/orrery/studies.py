@@ -1,4 +1,4 @@
-"""Studies: every point of a sweep, or the points that a driver asks for, of one experiment (docs/studies.md)."""
+"""Studies: every point of a sweep, or the points that a driver asks for, of one experiment (docs/explain/studies.md)."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Study(Stored):
         `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
         runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
         goes on with a store that another build (or the command) began. `cluster` is the address of a Dask scheduler
-        whose workers do the runs (docs/clusters.md). A search begins with what `earlier` studies or stores have, as
-        `orrery search --from` (docs/studies.md).
+        whose workers do the runs (docs/explain/clusters.md). A search begins with what `earlier` studies or stores have, as
+        `orrery search --from` (docs/explain/studies.md).
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"

@@ -1,4 +1,4 @@
-"""Timelines as frames: what `timeline.pftrace` holds, read as Perfetto's viewer reads it (docs/timeline.md)."""
+"""Timelines as frames: what `timeline.pftrace` holds, read as Perfetto's viewer reads it (docs/explain/timeline.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Hands the runs of a study to the workers of a Dask cluster: `orrery sweep STUDY --cluster ADDRESS` starts it.
 
-Reads the head's lines on stdin (the protocol of `orrery evaluate-points`, docs/studies.md), answers on stdout in the order
+Reads the head's lines on stdin (the protocol of `orrery evaluate-points`, docs/explain/studies.md), answers on stdout in the order
 in which runs end. Runs go out in blocks of as many as take BLOCK_S together, AHEAD blocks a worker at a time. A worker keeps
 a helper, which is that very command, and gives it a block at a time. Workers may come and go: what a lost one was at is done
 again by another. Nothing is stored here.

@@ -72,7 +72,7 @@ def _run(name: str, html: str | None, out: str | None) -> int:
 
 
 def _images(out: str) -> None:
-    """The last figure of every notebook, as docs/notebooks.md shows it."""
+    """The last figure of every notebook, as docs/learn/notebooks.md shows it."""
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names():

@@ -217,7 +217,7 @@ def same_bytes(one: dict[str, bytes], other: dict[str, bytes], what: str) -> Non
 
 def without_steps(run: Run, config: dict[str, Any]) -> dict[str, bytes]:
     """The files that leaping may not change. Events are what it saves; where there are several replicas, the timeline may
-    show what happens in them in another order (docs/timeline.md)."""
+    show what happens in them in another order (docs/explain/timeline.md)."""
     files = dict(run.files)
     summary = {name: value for name, value in run.summary.items() if name != "events"}
     files["summary.json"] = json.dumps(summary, indent=1).encode()

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 from outputs import declared_outputs
+from split import split_pages
 from tables import fields_table, schema_table, table
 
 MADE = "<!-- made by tools/make_reference from the command's own declarations; do not edit -->\n"
@@ -159,8 +160,8 @@ def studies(declared: Declared) -> str:
         parts.append(f"## {heading}\n\n{schema.get('description', '')}\n\n{schema_table(schema)}")
     shipped = table(["study", "kind", "about"], [[f"`{s['name']}`", s["kind"], s["doc"]] for s in declared.of("study", "claim")])
     about = """
-The members of study files. [../studies.md](../studies.md), [../claims.md](../claims.md) and
-[../policies-as-data.md](../policies-as-data.md) explain them.
+The members of study files. [../explain/studies.md](../explain/studies.md), [../papers/index.md](../papers/index.md) and
+[../explain/policies-as-data.md](../explain/policies-as-data.md) explain them.
 """
     return page("Studies", about, *parts, f"## Studies that ship\n\n{shipped}")
 
@@ -189,7 +190,7 @@ each. A part is named `catalog:NAME` (or `NAME`) in a config, or by the path of 
 def models(declared: Declared) -> str:
     about = """
 Models of the catalog, named `catalog:NAME` under `model.config`. Any Hugging Face `config.json` of these architectures
-works too ([../models.md](../models.md)). `orrery describe NAME` prints a model's operators.
+works too ([../explain/models.md](../explain/models.md)). `orrery describe NAME` prints a model's operators.
 """
     return page("Models", about, table(["model", "is"], [[f"`{m['name']}`", m["doc"]] for m in declared.of("model")]))
 
@@ -212,22 +213,22 @@ def outputs(declared: Declared) -> str:
     about = """
 What a run writes: the figures of `summary.json` by their dotted paths, and the columns of its tables. `*` stands for a name that the
 run gives (a class of operators, a tier, a reason) or a place in a list. Units are SI; times are of the simulated clock. Every run
-also writes `manifest.json` and, where it has one, `timeline.pftrace` ([../formats.md](../formats.md)). A test runs every system
+also writes `manifest.json` and, where it has one, `timeline.pftrace` ([../explain/formats.md](../explain/formats.md)). A test runs every system
 and holds this page to what is written, both ways.
 """
     return page("Outputs", about, *parts)
 
 
 POLICY_KINDS = [
-    (["batching"], "Batching", "`policies.batching`: who runs in the next iteration. [../batching.md](../batching.md)"),
-    (["kvcache"], "KV cache", "`policies.kvcache`: where keys and values are kept. [../kv-cache.md](../kv-cache.md)"),
-    (["admission"], "Admission", "`policies.admission`: whether a request may come in. [../cluster.md](../cluster.md)"),
-    (["scaling"], "Scaling", "`policies.scaling`: how many replicas are up. [../cluster.md](../cluster.md)"),
-    (["power"], "Power", "`policies.power`: at which clock an iteration runs. [../energy.md](../energy.md)"),
-    (["migration"], "Migration", "`policies.migration`: who moves to another replica. [../llumnix.md](../llumnix.md)"),
-    (["partition"], "Partition", "`policies.partition`: which layers a pipeline stage has. [../cluster.md](../cluster.md)"),
-    (["speculation"], "Speculation", "`policies.speculation`: drafts. [../speculation.md](../speculation.md)"),
-    (["host"], "Host", "`host`: what the CPU does for an iteration. [../serving-fidelity.md](../serving-fidelity.md)"),
+    (["batching"], "Batching", "`policies.batching`: who runs in the next iteration. [../explain/batching.md](../explain/batching.md)"),
+    (["kvcache"], "KV cache", "`policies.kvcache`: where keys and values are kept. [../explain/kv-cache.md](../explain/kv-cache.md)"),
+    (["admission"], "Admission", "`policies.admission`: whether a request may come in. [../explain/cluster.md](../explain/cluster.md)"),
+    (["scaling"], "Scaling", "`policies.scaling`: how many replicas are up. [../explain/cluster.md](../explain/cluster.md)"),
+    (["power"], "Power", "`policies.power`: at which clock an iteration runs. [../explain/energy.md](../explain/energy.md)"),
+    (["migration"], "Migration", "`policies.migration`: who moves to another replica. [../explain/llumnix.md](../explain/llumnix.md)"),
+    (["partition"], "Partition", "`policies.partition`: which layers a pipeline stage has. [../explain/cluster.md](../explain/cluster.md)"),
+    (["speculation"], "Speculation", "`policies.speculation`: drafts. [../explain/speculation.md](../explain/speculation.md)"),
+    (["host"], "Host", "`host`: what the CPU does for an iteration. [../explain/serving-fidelity.md](../explain/serving-fidelity.md)"),
 ]
 
 PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
@@ -237,31 +238,31 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
         "Policies of serving", "Each is a name in a policy block, with its parameters. Routers are with [networks](network.md).",
         POLICY_KINDS)),
     "experts.md": ("expert caches, schedules, placements", kinds_page(
-        "Experts", "[../experts.md](../experts.md), [../expert-offload.md](../expert-offload.md)",
+        "Experts", "[../explain/experts.md](../explain/experts.md), [../explain/expert-offload.md](../explain/expert-offload.md)",
         [(["expert_cache"], "Caches", "`policies.cache` of system `experts`; `orrery experts cache`"),
          (["expert_schedule"], "Schedules", "`policies.schedule` of system `experts`"),
          (["expert_placement"], "Placements", "`orrery experts place`")])),
     "expressions.md": ("names that expressions may use", kinds_page(
         "Names in expressions", "What a formula of policy `expression` may use, by decision. "
-        "[../policies-as-data.md](../policies-as-data.md)",
+        "[../explain/policies-as-data.md](../explain/policies-as-data.md)",
         [(["batching expression"], "Batching", "`policies.batching.expression`"),
          (["routing expression"], "Routing", "`policies.routing.expression`"),
          (["admission expression"], "Admission", "`policies.admission.expression`")])),
     "workload.md": ("trace formats, arrivals, lengths, programs", kinds_page(
-        "Workloads", "[../traces.md](../traces.md), [../workloads.md](../workloads.md)",
+        "Workloads", "[../explain/traces.md](../explain/traces.md), [../explain/workloads.md](../explain/workloads.md)",
         [(["trace_format"], "Trace formats", "`workload.trace.format`"), (["arrivals"], "Arrivals", "`workload.generator.arrivals`"),
          (["lengths"], "Lengths", "`workload.generator.lengths`"), (["program"], "Programs", "`workload.program.does`")])),
     "graphs.md": ("builders, passes, executions, memory planners", kinds_page(
-        "Operator graphs", "[../graphs.md](../graphs.md), [../graph-system.md](../graph-system.md), [../fusion.md](../fusion.md)",
+        "Operator graphs", "[../explain/graphs.md](../explain/graphs.md), [../explain/graph-system.md](../explain/graph-system.md), [../explain/fusion.md](../explain/fusion.md)",
         [(["builder"], "Builders", "`model.builder`"), (["pass"], "Passes", "`policies.passes`"),
          (["execution"], "Execution", "`policies.execution`"), (["memory_planner"], "Memory planners", "`policies.memory`")])),
     "network.md": ("topologies, routers, collectives", kinds_page(
-        "Networks and routing", "[../network.md](../network.md), [../collectives.md](../collectives.md)",
+        "Networks and routing", "[../explain/network.md](../explain/network.md), [../explain/collectives.md](../explain/collectives.md)",
         [(["topology"], "Topologies", "`machine.network.topology`"),
          (["routing"], "Routing", "`machine.network.routing` (links of a message) and `policies.routing` (replica of a request)"),
          (["collective"], "Collectives", "`workload.jobs[].algorithm`")])),
     "learning.md": ("environments, learners, search drivers", kinds_page(
-        "Learning and search", "[../rl.md](../rl.md), [../drivers.md](../drivers.md)",
+        "Learning and search", "[../explain/rl.md](../explain/rl.md), [../explain/drivers.md](../explain/drivers.md)",
         [(["env"], "Environments", "`env` of system `rl`; `orrery.make_env`"), (["learner"], "Learners", "`learner` of system `rl`"),
          (["driver"], "Drivers", "`search.driver` of a study")])),
     "studies.md": ("members of study files, and the studies that ship", studies),
@@ -282,7 +283,7 @@ def make(command: str, root: pathlib.Path) -> dict[str, str]:
     declared = Declared(command, root)
     made = {name: function(declared) for name, (_, function) in PAGES.items()}
     made["index.md"] = index()
-    return {name: tidy(text) for name, text in made.items()}
+    return {name: tidy(text) for name, text in split_pages(made).items()}
 
 
 def tidy(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Turns run folders and stores of studies into self-contained HTML reports (docs/report.md).
+"""Turns run folders and stores of studies into self-contained HTML reports (docs/explain/report.md).
 
 The flow is one way. A run: `run_folder` reads and checks the files, orrery_plot.digest reduces its tables to what a plot can
 show, `figures` draws them, `run_page` puts the page together; `tables` shows any table that nothing here knows. A study:

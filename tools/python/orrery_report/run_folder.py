@@ -1,4 +1,4 @@
-"""Reads a run folder (docs/report.md lists its files) and checks what it reads.
+"""Reads a run folder (docs/explain/report.md lists its files) and checks what it reads.
 
 A fault raises `InputError` with the file's name. manifest.json and summary.json must be there; a table that a system
 does not write leaves its part of the report empty, with a note that says so. Tables are streamed where they can hold

@@ -1,4 +1,4 @@
-"""Reads the store of a study (docs/studies.md) and asks `orrery analyse` what its points tell.
+"""Reads the store of a study (docs/explain/studies.md) and asks `orrery analyse` what its points tell.
 
 A store may be growing while it is read. Faults are InputError, one line.
 """
@@ -23,7 +23,7 @@ NEEDED = ("study", "mode", "document")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of points: kind is parameter, derived, measure, objective or limit; detail as docs/studies.md says."""
+    """A column of points: kind is parameter, derived, measure, objective or limit; detail as docs/explain/studies.md says."""
 
     name: str
     kind: str

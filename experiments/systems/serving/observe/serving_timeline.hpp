@@ -1,6 +1,6 @@
-// timeline.pftrace of a serving run (docs/timeline.md): iterations of each replica with what was in them, stages of
-// pipelines, operators of the first few, counters; requests by phase, with an arrow from each through every iteration
-// that had a part of its prompt to the one that ended it; what happens in the cluster.
+// timeline.pftrace of a serving run (docs/explain/timeline.md): iterations of each replica with what was in them,
+// stages of pipelines, operators of the first few, counters; requests by phase, with an arrow from each through every
+// iteration that had a part of its prompt to the one that ended it; what happens in the cluster.
 //
 // Written as the run goes. An iteration is held back until the next one of its stream, so that requests which it ends
 // can be tied to it. A request is drawn when it ends; what is kept of those under way is a few words each.

@@ -1,5 +1,5 @@
 // Rows of experts among the ranks that share these out, by kernels made for it (DeepEP) in place of a library's
-// all-to-all: `replica.expert_exchange` (docs/wide-ep.md).
+// all-to-all: `replica.expert_exchange` (docs/explain/wide-ep.md).
 #pragma once
 
 #include <cstdint>

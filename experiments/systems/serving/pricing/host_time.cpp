@@ -90,8 +90,9 @@ struct VllmV0Params : HostStages {
 /// vLLM of 2024 (V0 from 0.5.4 on): one loop, decodes as captured graphs of up to 256 sequences, iterations with
 /// prompts kernel by kernel. Constants: fitted to the rows of Llama-3.1-70B and Mistral-Large on eight ranks of
 /// serving/apex_8xh100_vllm.csv, TPOT (schedule) and TTFT (kernels, request); judged on two and four ranks
-/// (docs/serving-fidelity.md). Models of more than 32,768 positions have their prompts cut into chunks of 512 tokens
-/// there (pull requests 6666 and, for 2,048 tokens, 10544 of vllm-project/vllm): policy `sarathi` with that budget.
+/// (docs/explain/serving-fidelity.md). Models of more than 32,768 positions have their prompts cut into chunks of 512
+/// tokens there (pull requests 6666 and, for 2,048 tokens, 10544 of vllm-project/vllm): policy `sarathi` with that
+/// budget.
 struct Vllm2024Params : HostStages {
   Vllm2024Params() {
     schedule_s = 1.6e-3;
@@ -107,9 +108,9 @@ struct Vllm2024Params : HostStages {
 
 /// vLLM V1 (0.8 and later): scheduler in a process of its own beside API server and detokeniser, graphs up to 512
 /// tokens, iterations decided ahead (asynchronous scheduling: on by default since 0.14). In the open vLLM 0.19 runs an
-/// iteration of two or three sequences takes 11.505 ms where its kernels take 11.521 (docs/serving-fidelity.md):
-/// nothing of the host shows. The times are assumptions and matter only to models whose iterations are shorter than
-/// they are.
+/// iteration of two or three sequences takes 11.505 ms where its kernels take 11.521
+/// (docs/explain/serving-fidelity.md): nothing of the host shows. The times are assumptions and matter only to models
+/// whose iterations are shorter than they are.
 struct VllmV1Params : HostStages {
   bool ahead = true;
   VllmV1Params() {

@@ -2,11 +2,11 @@
 //
 // Iterations of decodes alone are tabulated by (sequences, summed context): every number of sequences has its own row,
 // contexts have four knots an octave, and between knots every figure is linear, in integers. So the price of the
-// iterations to come is known exactly up to the next knot (docs/serving.md), and a ledger only counts how often,
-// and how far from its knot, each entry was used. Entries are computed when first asked for, from the model below.
-// Where the attention of decodes adds to the rest, entries are of attention alone and a row has the rest once; they
-// then also price the attention of decodes beside prompts, whose iterations are the model's own otherwise. Smoothed
-// away: what bends the cost between two knots (waves, whole tiles of KV; the mean error is below 0.2 %).
+// iterations to come is known exactly up to the next knot (docs/explain/serving.md), and a ledger only counts how
+// often, and how far from its knot, each entry was used. Entries are computed when first asked for, from the model
+// below. Where the attention of decodes adds to the rest, entries are of attention alone and a row has the rest once;
+// they then also price the attention of decodes beside prompts, whose iterations are the model's own otherwise.
+// Smoothed away: what bends the cost between two knots (waves, whole tiles of KV; the mean error is below 0.2 %).
 #pragma once
 
 #include <deque>

@@ -78,7 +78,7 @@ const FigureTable<ProgramsSource>& programs_table() {
        [](const Programs& p) { return program_latency(p, p.metrics.wait_time); },
        [](const Programs& p) { return program_latency(p, p.metrics.critical_path); }},
       {"figures.*", "",
-       "Means over programs of what the program tells (docs/workloads.md): turns, tool_calls, tokens_used …",
+       "Means over programs of what the program tells (docs/explain/workloads.md): turns, tool_calls, tokens_used …",
        told_figures}};
   return table;
 }
