@@ -12,7 +12,7 @@ const std::vector<ExpressionSubject>& expression_subjects() {
       {"batching",
        "Names that the scores of batching may use. `score`: whoever waits with the least goes first; `preempt`: "
        "whoever "
-       "runs with the greatest is stopped first.",
+       "runs with the greatest is preempted first.",
        {"batching.expression.score", "batching.expression.preempt"},
        expression_names<SequenceFacts>()},
       {"routing",

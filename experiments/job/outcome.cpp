@@ -60,7 +60,7 @@ const FigureTable<Source>& job_table() {
        }},
       {"time_share.{productive,slower,lost,checkpoints,recovery,waiting}", "ratio",
        "Of the whole time: steps that stayed; what they took more for lost nodes and the policy's overhead; steps done "
-       "again or cut off; standing for checkpoints; detection, restarts, communicators and state on its way; waiting "
+       "again or cut off; waiting for checkpoints; detection, restarts, communicators and state on its way; waiting "
        "for "
        "nodes. They add up to 1.",
        [](const S& s) { return s.share(s.outcome.seconds.productive); },

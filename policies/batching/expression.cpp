@@ -24,14 +24,15 @@ struct ExpressionParams {
 
   static constexpr auto fields() {
     using E = ExpressionParams;
-    return sim::FieldTable{sim::field("token_budget", &E::token_budget, sim::Unit::tokens, sim::at_least(1),
-                                      "Most tokens in an iteration."),
-                           sim::field("max_sequences", &E::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                                      "Most sequences that run at once."),
-                           sim::field("score", &E::score, "Whoever waits with the least goes first."),
-                           sim::field("preempt", &E::preempt,
-                                      "Whoever runs with the greatest is stopped first where blocks lack, the earliest "
-                                      "admitted excepted; null: the latest admitted.")};
+    return sim::FieldTable{
+        sim::field("token_budget", &E::token_budget, sim::Unit::tokens, sim::at_least(1),
+                   "Most tokens in an iteration."),
+        sim::field("max_sequences", &E::max_sequences, sim::Unit::sequences, sim::at_least(1),
+                   "Most sequences that run at once."),
+        sim::field("score", &E::score, "Whoever waits with the least goes first."),
+        sim::field("preempt", &E::preempt,
+                   "Whoever runs with the greatest is preempted first where there are too few KV blocks, the earliest "
+                   "admitted excepted; null: the latest admitted.")};
   }
 };
 

@@ -1,5 +1,5 @@
-// PLEC, the predictive cache of ExpertFlow (arXiv 2410.17954): slots go to the experts that are foretold for the
-// nearest layers. An expert that was used is free unless it is foretold again; a copy ahead never drives out what is
+// PLEC, the predictive cache of ExpertFlow (arXiv 2410.17954): slots go to the experts that are predicted for the
+// nearest layers. An expert that was used is free unless it is predicted again; a copy ahead never drives out what is
 // needed sooner. What the predictor got wrong is loaded on demand, over experts that nobody needs or those that are
 // needed last. With a predictor that is always right and far-sighted it is Belady's rule with copies ahead.
 #include <deque>
@@ -34,7 +34,7 @@ class Plec final : public ExpertCache {
   bool refuses_ahead() const override { return true; }
 
  private:
-  /// The request that an expert is foretold for next.
+  /// The request that an expert is predicted for next.
   std::int64_t next(std::uint16_t expert) {
     std::deque<std::int64_t>& needed = needed_[expert];
     while (!needed.empty() && needed.front() <= now_) needed.pop_front();
@@ -42,17 +42,17 @@ class Plec final : public ExpertCache {
   }
 
   std::int64_t now_ = 0;
-  std::vector<std::deque<std::int64_t>> needed_;  // by expert: requests that it was foretold for, in order
+  std::vector<std::deque<std::int64_t>> needed_;  // by expert: requests that it was predicted for, in order
 };
 
 }  // namespace
 
 void add_plec_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<PlecParams>(
-      "plec", "ExpertFlow's: what a predictor foretells for the nearest layers stays.",
+      "plec", "ExpertFlow's: what a predictor names for the nearest layers stays.",
       [](const PlecParams&, const ExpertCacheSetup& setup) {
         if (!setup.foretold)
-          sim::throw_fault({"plec", ""}, "expert cache plec needs experts to be foretold: a run with prefetch");
+          sim::throw_fault({"plec", ""}, "expert cache plec needs predicted experts: a run with prefetch");
         return std::make_unique<Plec>(setup);
       });
 }

@@ -252,7 +252,7 @@ TEST_CASE("a topology describes itself, as the docs show", "[unit]") {
   CHECK(text ==
         "kind             fat_tree\nhosts            1024\nswitches         320\ncables           3072\n"
         "bisection        25.6 TB/s\ndiameter         6 links\nlongest latency  3 us\n");
-  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/network.md");
+  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/explain/network.md");
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}).find(text) != std::string::npos);
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("the pod of the catalog joins 1,024 GPUs without a thin place", "[unit
 }
 
 TEST_CASE("the examples of the docs can be built", "[unit]") {
-  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/network.md");
+  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/explain/network.md");
   int built = 0;
   std::string object;
   bool inside = false;

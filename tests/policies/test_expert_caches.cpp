@@ -284,7 +284,7 @@ TEST_CASE("expert caches: plec keeps what is foretold soonest, and refuses what 
   CHECK(cache.holds(3));
   CHECK(cache.holds(5));
   CHECK_THROWS_WITH(choice("plec").make({.experts = 4, .slots = 2}),
-                    Catch::Contains("expert cache plec needs experts to be foretold"));
+                    Catch::Contains("expert cache plec needs predicted experts"));
 }
 
 TEST_CASE("expert caches: plec with all foretold and loaded on demand misses as Belady's rule", "[theory]") {

@@ -142,11 +142,11 @@ TEST_CASE("importance of an additive function", "[analysis]") {
   const Importance found = importance(space, trials);
   CHECK(found.trials == 400);
   CHECK(found.explained > 0.85);
-  CHECK(found.parameters[0].alone == Approx(0.8).margin(0.12));
-  CHECK(found.parameters[1].alone == Approx(0.2).margin(0.1));
-  CHECK(found.parameters[2].alone < 0.01);
-  CHECK(found.parameters[0].exchanged > 3 * found.parameters[1].exchanged);
-  CHECK(found.parameters[2].exchanged < 0.02);
+  CHECK(found.parameters[0].main_effect == Approx(0.8).margin(0.12));
+  CHECK(found.parameters[1].main_effect == Approx(0.2).margin(0.1));
+  CHECK(found.parameters[2].main_effect < 0.01);
+  CHECK(found.parameters[0].permutation > 3 * found.parameters[1].permutation);
+  CHECK(found.parameters[2].permutation < 0.02);
   CHECK(found.parameters[0].range_at_best == Approx(2).margin(0.6));  // leaves draw the ends towards the middle
   CHECK(found.interactions[0].share < 0.02);
 }
@@ -160,8 +160,8 @@ TEST_CASE("importance of what matters in pairs alone", "[analysis]") {
   const auto trials = trials_of(space, 300, [](const Point& x) { return x[0] == x[1] ? 1.0 : 0.0; });
   const Importance found = importance(space, trials);
   CHECK(found.explained > 0.9);
-  CHECK(found.parameters[0].alone < 0.05);
-  CHECK(found.parameters[0].exchanged > 0.5);
+  CHECK(found.parameters[0].main_effect < 0.05);
+  CHECK(found.parameters[0].permutation > 0.5);
   CHECK(found.interactions[0].first == "a");
   CHECK(found.interactions[0].second == "b");
   CHECK(found.interactions[0].share > 0.8);
@@ -171,7 +171,7 @@ TEST_CASE("importance of what matters in pairs alone", "[analysis]") {
 /// Share of a parameter alone, or of a pair; -1: not told.
 double share(const Importance& found, const std::string& first, const std::string& second = "") {
   for (const ParameterImportance& one : found.parameters)
-    if (second.empty() && one.parameter == first) return one.alone;
+    if (second.empty() && one.parameter == first) return one.main_effect;
   for (const Interaction& one : found.interactions)
     if (one.first == first && one.second == second) return one.share;
   return -1;
@@ -241,10 +241,10 @@ TEST_CASE("importance where parameters do not always count", "[analysis]") {
   const auto trials = trials_of(space, 300, [](const Point& x) { return std::isnan(x[1]) ? 5 : x[1]; });
   const Importance found = importance(space, trials);
   CHECK(found.explained > 0.9);
-  CHECK(found.parameters[0].alone > 0.5);
-  CHECK(found.parameters[2].alone < 0.05);
+  CHECK(found.parameters[0].main_effect > 0.5);
+  CHECK(found.parameters[2].main_effect < 0.05);
   const Importance again = importance(space, trials);
-  CHECK(again.parameters[0].alone == found.parameters[0].alone);
+  CHECK(again.parameters[0].main_effect == found.parameters[0].main_effect);
 }
 
 TEST_CASE("elementary effects of a grid", "[analysis]") {

@@ -27,8 +27,8 @@ def store(trials, front):
     """A store as the command describes it; `front`: places of trials."""
     rows = [{"trial": k + 1, "objectives": trials[k]["objectives"]} for k in front]
     importance = {"trials": len(trials), "explained": 0.5, "interactions": [{"first": "a", "second": "b", "share": 0.2}],
-                  "parameters": [{"parameter": "a", "alone": 0.1, "exchanged": 0.4},
-                                 {"parameter": "b", "alone": 0.6, "exchanged": 0.9}]}
+                  "parameters": [{"parameter": "a", "main_effect": 0.1, "permutation": 0.4},
+                                 {"parameter": "b", "main_effect": 0.6, "permutation": 0.9}]}
     ticks = [[0.25, "low"], [0.75, "high"]]
     return {"file": "runs/s.sqlite", "study": "s", "driver": "sweep", "trials": trials,
             "parameters": [{"name": n, "unit": "B", "ticks": ticks} for n in "ab"],

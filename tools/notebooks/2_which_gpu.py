@@ -150,7 +150,8 @@ assert dollars[first] < by_capacity.iloc[0]  # pooling counts
 #
 # ## What to try next
 #
-# - Your prices, your trace (`STUDY` may be any serving config; [docs/explain/traces.md](../../docs/explain/traces.md)), your model.
+# - Your prices, your trace, your model: `STUDY` may be any serving config
+#   ([docs/explain/traces.md](../../docs/explain/traces.md)).
 # - Other numbers of bits: `"model.weight_dtype": "fp8"`; several GPUs a replica: `"replica.tensor_parallel": 2`.
 # - `orrery plans` tries all splits of a number of GPUs, mixed fleets too:
 #   [docs/explain/questions.md](../../docs/explain/questions.md).

@@ -68,7 +68,7 @@ orrery.plot.hypervolume(study, chance, labels=["NSGA-II", "random"])
 
 # %%
 told = chance.analysis["stores"][0]["analysis"]["objectives"][0]["importance"]
-share = pd.Series({one["parameter"]: 100 * one["alone"] for one in told["parameters"]})
+share = pd.Series({one["parameter"]: 100 * one["main_effect"] for one in told["parameters"]})
 
 
 

@@ -140,7 +140,8 @@ assert gain.iloc[0] > 2.7 and abs(gain.iloc[1] - 2048 / (100 + 1948 / 2)) < 0.2 
 #
 # ## What to try next
 #
-# - `orrery.reproduce("skip_fusion")`, or any of some thirty systems: [docs/papers/index.md](../../docs/papers/index.md) lists
+# - `orrery.reproduce("skip_fusion")`, or any of some sixty systems:
+#   [docs/papers/index.md](../../docs/papers/index.md) lists
 #   all, with their misses.
 # - Change an assumption and see which claims hang on it: `orrery.reproduce("vllm_paged", {"base.run.seed": 2})`; the
 #   spread of the prompts is `base.workload.generator.lengths.log_normal.prompt_cv`.

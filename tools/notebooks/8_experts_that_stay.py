@@ -175,5 +175,7 @@ assert halves["by load"][0] < halves["contiguous"][0]
 #   [docs/explain/router-traces.md](../../docs/explain/router-traces.md).
 # - Your machine in one line: `orrery fits MODEL PART --host CPU`;
 #   [docs/how-to/experts.md](../../docs/how-to/experts.md).
-# - A drive behind the host's memory: `machine.storage`; [docs/explain/expert-offload.md](../../docs/explain/expert-offload.md).
-# - Several GPUs in tokens a second, with EPLB and MoETuner: [docs/explain/expert-ranks.md](../../docs/explain/expert-ranks.md).
+# - A drive behind the host's memory: `machine.storage`;
+#   [docs/explain/expert-offload.md](../../docs/explain/expert-offload.md).
+# - Several GPUs in tokens a second, with EPLB and MoETuner:
+#   [docs/explain/expert-ranks.md](../../docs/explain/expert-ranks.md).

@@ -28,7 +28,7 @@ std::string time_lines(const Node& summary) {
   constexpr std::array kParts{std::pair{"productive", "steps that stayed"},
                               std::pair{"slower", "what lost nodes and overhead add to them"},
                               std::pair{"lost", "steps done again or cut off"},
-                              std::pair{"checkpoints", "standing for checkpoints"},
+                              std::pair{"checkpoints", "waiting for checkpoints"},
                               std::pair{"recovery", "detection, restarts, state on its way"},
                               std::pair{"waiting", "waiting for nodes"}};
   const double wall = number_at(summary, "job.wall_s");

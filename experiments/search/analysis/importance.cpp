@@ -116,7 +116,7 @@ void ask_forest(const Space& space, const Means& means, const std::vector<std::v
   std::vector<std::vector<double>> alone;
   for (std::size_t p = 0; p < space.size(); ++p) {
     alone.push_back(means.alone(p, levels[p]));
-    result.parameters[p].alone = whole > 0 ? variance_of(alone[p]) / whole : 0;
+    result.parameters[p].main_effect = whole > 0 ? variance_of(alone[p]) / whole : 0;
   }
   std::size_t pair = 0;
   for (std::size_t p = 0; p < space.size(); ++p)
@@ -135,7 +135,7 @@ void ask_process(const Space& space, const ProcessShares& process, const Importa
   const ProcessShares::Shares shares = process.shares(options.process_sample, options.seed);
   std::size_t pair = 0;
   for (std::size_t p = 0; p < space.size(); ++p) {
-    result.parameters[p].alone = std::max(0.0, shares.alone[p]);
+    result.parameters[p].main_effect = std::max(0.0, shares.alone[p]);
     for (std::size_t q = p + 1; q < space.size(); ++q)
       result.interactions[pair++].share = std::max(0.0, shares.both[p][q]);
   }
@@ -179,7 +179,7 @@ Importance importance(const Space& space, std::span<const Trial> trials, std::si
     levels.push_back(levels_of(space, p, options.levels));
     result.parameters.push_back(
         {.parameter = space.parameters()[p].name,
-         .exchanged = spread > 0 ? exchanged_error(forest, data, p, random.child("exchange").child(p)) / spread : 0});
+         .permutation = spread > 0 ? exchanged_error(forest, data, p, random.child("exchange").child(p)) / spread : 0});
     for (std::size_t q = p + 1; q < space.size(); ++q)
       result.interactions.push_back({space.parameters()[p].name, space.parameters()[q].name, 0});
   }
@@ -199,7 +199,7 @@ Importance importance(const Space& space, std::span<const Trial> trials, std::si
   for (std::size_t p = 0; p < space.size(); ++p)
     result.parameters[p].range_at_best = range_from(space, predict, best, p, levels[p]);
   result.rest = 1;
-  for (const ParameterImportance& one : result.parameters) result.rest -= one.alone;
+  for (const ParameterImportance& one : result.parameters) result.rest -= one.main_effect;
   for (const Interaction& one : result.interactions) result.rest -= one.share;
   result.rest = std::max(0.0, result.rest);
   std::stable_sort(result.interactions.begin(), result.interactions.end(),

@@ -16,12 +16,12 @@ namespace orrery::experiments::search {
 
 struct ParameterImportance {
   std::string parameter;
-  /// Share of the objective's variance over the space that this parameter explains alone (functional ANOVA; Hutter,
+  /// Share of the objective's variance over the space that this parameter explains by itself (main effect of a functional ANOVA; Hutter,
   /// Hoos, Leyton-Brown 2014; here from means over a sample of the space).
-  double alone = 0;
+  double main_effect = 0;
   /// Growth of the squared error where its values are exchanged between trials, as a share of the variance (permutation
   /// importance, Breiman 2001, on trees that have not seen the trial). Above 0 also where it matters only with others.
-  double exchanged = 0;
+  double permutation = 0;
   /// Range of the prediction when it alone moves from the best trial, in units of the objective.
   double range_at_best = 0;
 };

@@ -62,11 +62,11 @@ std::string importance_text(const ObjectiveReport& objective, std::size_t most) 
                                  all.process ? "Gaussian process" : "forest", all.trials, 100 * all.explained);
   std::vector<ParameterImportance> sorted = all.parameters;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.exchanged > b.exchanged; });
-  text += fmt::format("    {:<24} {:>8} {:>10} {:>14}\n", "parameter", "alone", "exchanged", "range at best");
+                   [](const auto& a, const auto& b) { return a.permutation > b.permutation; });
+  text += fmt::format("    {:<24} {:>11} {:>11} {:>14}\n", "parameter", "main effect", "permutation", "range at best");
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i)
-    text += fmt::format("    {:<24} {:>7.1f}% {:>9.1f}% {:>14}\n", sorted[i].parameter, 100 * sorted[i].alone,
-                        100 * sorted[i].exchanged, sim::humanise(sorted[i].range_at_best, objective.goal.unit));
+    text += fmt::format("    {:<24} {:>10.1f}% {:>10.1f}% {:>14}\n", sorted[i].parameter, 100 * sorted[i].main_effect,
+                        100 * sorted[i].permutation, sim::humanise(sorted[i].range_at_best, objective.goal.unit));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, all.interactions.size()); ++i)
     if (all.interactions[i].share >= 0.01)
       text += fmt::format("    {} with {}: {:.1f}%\n", all.interactions[i].first, all.interactions[i].second,
@@ -90,8 +90,8 @@ Node importance_node(const ObjectiveReport& objective) {
   for (const ParameterImportance& p : objective.importance.parameters) {
     Node row = Node::object();
     row.set("parameter", Node::string(p.parameter));
-    row.set("alone", number(p.alone));
-    row.set("exchanged", number(p.exchanged));
+    row.set("main_effect", number(p.main_effect));
+    row.set("permutation", number(p.permutation));
     row.set("range_at_best", number(p.range_at_best));
     parameters.push(std::move(row));
   }

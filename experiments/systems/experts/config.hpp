@@ -149,12 +149,13 @@ struct PrefetchParams {
     using P = PrefetchParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
-                   "Chance that an expert of a coming layer is foretold; a wrong one is in its place. 0: no prefetch."),
+        sim::field(
+            "accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
+            "Chance that an expert of a coming layer is predicted; a wrong one is in its place. 0: no prefetch."),
         sim::field("layers", &P::layers, Unit::count, sim::between(1, 1024), "Layers ahead, the nearest first."),
         sim::field("across", &P::across,
-                   "Whether the next step's layers are foretold too, as by a predictor that reads the prompt."),
-        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of what is foretold.")};
+                   "Whether the next step's layers are predicted too, as by a predictor that reads the prompt."),
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of the predictions.")};
   }
 };
 

@@ -52,7 +52,7 @@ struct RoundsParams {
         sim::field("probe", &R::probe, Unit::count, sim::between(1, 1 << 24),
                    "Samples of each domain and task whose gradients a policy sees before a round."),
         sim::field("rate", &R::rate, Unit::none, sim::positive(),
-                   "First learning rate; it falls linearly to nought over all steps.")};
+                   "First learning rate; it falls linearly to zero over all steps.")};
   }
 };
 

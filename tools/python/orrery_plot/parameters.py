@@ -38,18 +38,18 @@ def _known(store: dict, objectives: list[dict]) -> list[tuple[dict, dict]]:
 
 @styled
 def importance(store: dict, objectives: list[dict]) -> Picture | None:
-    """Two bars a parameter: share of variance that it explains alone, and error where its values are exchanged."""
+    """Two bars a parameter: its main effect and its permutation importance."""
     known = _known(store, objectives)
     if not known:
         return None
     bars = min(MOST_BARS, len(known[0][1]["parameters"]))
     figure, grid = panels_of(len(known), 2, (3.6, 0.9 + 0.34 * bars), 0.35)
     for axes, (objective, found) in zip(grid, known):
-        shown = sorted(found["parameters"], key=lambda p: p["exchanged"] or 0)[-bars:]
+        shown = sorted(found["parameters"], key=lambda p: p["permutation"] or 0)[-bars:]
         at = np.arange(len(shown))
         for key, label, offset, style in (
-                ("alone", "variance it explains alone", 0.19, {"color": palette.BLUE}),
-                ("exchanged", "error when its values are exchanged", -0.19,
+                ("main_effect", "main effect: variance it explains by itself", 0.19, {"color": palette.BLUE}),
+                ("permutation", "permutation importance: error when its values are shuffled", -0.19,
                  {"color": palette.ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0})):
             axes.barh(at + offset, [100 * max(0.0, p[key] or 0) for p in shown], height=0.36, label=label, **style)
         axes.set_yticks(at, [short(p["parameter"]) for p in shown])
@@ -78,11 +78,11 @@ def interactions(store: dict, objectives: list[dict]) -> Picture | None:
 
 
 def _heat_map(figure: Picture, axes, found: dict, cells: int) -> None:
-    shown = sorted(found["parameters"], key=lambda p: -(p["exchanged"] or 0))[:cells]
+    shown = sorted(found["parameters"], key=lambda p: -(p["permutation"] or 0))[:cells]
     names = [p["parameter"] for p in shown]
     table = np.full((cells, cells), np.nan)
     for i, parameter in enumerate(shown):
-        table[i, i] = 100 * max(0.0, parameter["alone"] or 0)
+        table[i, i] = 100 * max(0.0, parameter["main_effect"] or 0)
     for pair in found["interactions"]:
         if pair["first"] in names and pair["second"] in names:
             i, j = sorted((names.index(pair["first"]), names.index(pair["second"])), reverse=True)

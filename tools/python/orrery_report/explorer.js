@@ -153,7 +153,9 @@
       if (spread) Object.assign(layout.yaxis, { range: [0, 1.02] });
       const data = [...this.traces(), ...(spread ? [] : this.border()), this.chosen()];
       this.plot.dataset.drawn = "started";
+      this.plot.dataset.dark = "";
       Plotly.react(this.plot, data, layout, window.orrery.options(this.key)).then(() => {
+        window.orrery.turn(this.plot);
         this.plot.dataset.drawn = "done";
         if (this.listens || !window.orrery.pick || !this.table.fixed) return;
         this.listens = true;

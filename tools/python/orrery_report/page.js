@@ -19,15 +19,49 @@
     };
   };
 
+  // Plots are made for white paper. On a dark screen their neutral colours give way; series keep theirs.
+  const kNeutral = [["#1f2933", "#dde3e9"], ["#5f6b7a", "#9aa7b4"], ["#e4e8ec", "#2c343c"], ["#ffffff", "#14181c"]];
+  const asked = window.matchMedia("(prefers-color-scheme: dark)");
+  orrery.dark = () => asked.matches && !root.classList.contains("printing");
+  // Calls `found(path, colour)` for every neutral colour in a layout or trace that is to be another.
+  function neutral(value, path, dark, found) {
+    if (typeof value === "string") {
+      const pair = kNeutral.find((both) => both[dark ? 0 : 1] === value.toLowerCase());
+      if (pair) found(path, pair[dark ? 1 : 0]);
+    } else if (Array.isArray(value)) {
+      if (typeof value[0] === "object") value.forEach((item, i) => neutral(item, path + "[" + i + "]", dark, found));
+    } else if (value && typeof value === "object" && !ArrayBuffer.isView(value)) {
+      for (const [key, inner] of Object.entries(value)) neutral(inner, path ? path + "." + key : key, dark, found);
+    }
+  }
+  // Turns the colours of a plot that is drawn; what its reader has chosen stays.
+  orrery.turn = function (plot) {
+    const dark = orrery.dark();
+    if (Boolean(plot.dataset.dark) === dark) return;
+    plot.dataset.dark = dark ? "1" : "";
+    const layout = {};
+    neutral(plot.layout, "", dark, (path, colour) => { layout[path] = colour; });
+    plot.data.forEach((trace, i) => {
+      const update = {};
+      neutral(trace, "", dark, (path, colour) => { update[path] = colour; });
+      if (Object.keys(update).length > 0) Plotly.restyle(plot, update, [i]);
+    });
+    Plotly.relayout(plot, layout);
+  };
+
   // Draws a panel's plots as wide as the panel, or `width` pixels wide (a printer does not wait for a resize).
   function draw(panel, width) {
     for (const plot of panel.querySelectorAll("[data-figure]")) {
       const key = plot.dataset.figure;
       if (plot.dataset.drawn) {
+        orrery.turn(plot);
         Plotly.relayout(plot, width ? { width } : { width: null, autosize: true });
       } else {
         plot.dataset.drawn = "started";
-        const done = () => { plot.dataset.drawn = "done"; };
+        const done = () => {
+          orrery.turn(plot);
+          plot.dataset.drawn = "done";
+        };
         const layout = width ? Object.assign({}, figures[key].layout, { width }) : figures[key].layout;
         Plotly.newPlot(plot, figures[key].data, layout, orrery.options(key)).then(done);
       }
@@ -116,6 +150,8 @@
     root.classList.remove("printing");
     show(wanted(), false);
   });
+
+  asked.addEventListener("change", () => show(wanted(), false));
 
   function wanted() {
     const key = location.hash.slice(1);

@@ -7,6 +7,11 @@
   const kListed = 12;
   const kAbsent = 1.07;  // place of a value that does not count, below the axis
 
+  // As in page.css, on paper and on a dark screen.
+  const kLight = { ink: "#1f2933", muted: "#5f6b7a", behind: "rgba(255,255,255,0.8)", front: "rgba(0,114,178,0.75)" };
+  const kDark = { ink: "#dde3e9", muted: "#9aa7b4", behind: "rgba(20,24,28,0.8)", front: "rgba(79,169,220,0.85)" };
+  const colours = () => (window.orrery.dark() ? kDark : kLight);
+
   class Parallel {
     constructor(home) {
       this.home = home;
@@ -138,12 +143,12 @@
       for (const row of this.rows) if (!held.has(row)) line(row);
       pen.lineWidth = 1.4;
       for (const row of chosen) {
-        pen.strokeStyle = this.front.has(row) ? "rgba(0,114,178,0.75)" : "rgba(213,94,0,0.55)";
+        pen.strokeStyle = this.front.has(row) ? colours().front : "rgba(213,94,0,0.55)";
         line(row);
       }
       if (window.orrery.picked !== undefined) {
         pen.lineWidth = 3;
-        pen.strokeStyle = "#1f2933";
+        pen.strokeStyle = colours().ink;
         line(window.orrery.picked);
       }
       this.scales(pen, x, y);
@@ -155,7 +160,7 @@
 
     scales(pen, x, y) {
       this.axes.forEach((axis, i) => {
-        pen.fillStyle = "#1f2933";
+        pen.fillStyle = colours().ink;
         pen.fillRect(x(i) - 0.75, y(1), 1.5, y(0) - y(1));
         const brush = this.brushes[i];
         if (brush) {
@@ -168,9 +173,9 @@
           if (last !== null && Math.abs(y(at) - last) < 14) continue;  // no text over another
           last = y(at);
           const wide = pen.measureText(text).width;
-          pen.fillStyle = "rgba(255,255,255,0.8)";
+          pen.fillStyle = colours().behind;
           pen.fillRect(x(i) + 5, y(at) - 7, wide + 4, 14);
-          pen.fillStyle = "#1f2933";
+          pen.fillStyle = colours().ink;
           pen.fillText(text, x(i) + 7, y(at) + 4);
         }
         pen.font = "600 12.5px system-ui, sans-serif";
@@ -181,7 +186,7 @@
       });
       if (this.rows.some((row) => this.axes.some((axis) => axis.of(row) === undefined))) {
         pen.font = kFont;
-        pen.fillStyle = "#5f6b7a";
+        pen.fillStyle = colours().muted;
         pen.fillText("does not count", 4, kTop + kAbsent * (kHeight - kTop - kFoot) + 14);
       }
     }

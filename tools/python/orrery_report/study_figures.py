@@ -93,14 +93,14 @@ def _steps(curves: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def importance(found: dict) -> Figure:
-    """Two bars a parameter: share of variance that it explains alone, and error where its values are exchanged."""
-    shown = sorted(found["parameters"], key=lambda p: -(p["exchanged"] or 0))[:MOST_BARS]
+    """Two bars a parameter: its main effect and its permutation importance."""
+    shown = sorted(found["parameters"], key=lambda p: -(p["permutation"] or 0))[:MOST_BARS]
     layout = _layout(150 + 44 * len(shown), barmode="group", bargap=0.25, margin={"l": 130, "r": 30, "t": 40, "b": 56},
                      xaxis=_axis("% of the objective's variance", rangemode="tozero"),
                      yaxis=_axis("", autorange="reversed", type="category", ticks="", showgrid=False))
     data = []
-    for key, label, style in (("alone", "variance it explains alone", {"color": palette.BLUE}),
-                              ("exchanged", "error when its values are exchanged",
+    for key, label, style in (("main_effect", "main effect: variance it explains by itself", {"color": palette.BLUE}),
+                              ("permutation", "permutation importance: error when its values are shuffled",
                                {"color": palette.ORANGE, "pattern": {"shape": "/", "fgcolor": "#ffffff", "bgcolor": palette.ORANGE, "size": 6}})):
         data.append({"type": "bar", "orientation": "h", "name": label, "marker": style,
                      "y": [literal(p["parameter"]) for p in shown],
@@ -111,13 +111,13 @@ def importance(found: dict) -> Figure:
 
 def interactions(found: dict) -> Figure | None:
     """A cell a pair: variance that both explain together beyond each alone; on the diagonal each alone."""
-    shown = [p["parameter"] for p in sorted(found["parameters"], key=lambda p: -(p["exchanged"] or 0))[:MOST_CELLS]]
+    shown = [p["parameter"] for p in sorted(found["parameters"], key=lambda p: -(p["permutation"] or 0))[:MOST_CELLS]]
     if len(shown) < 2:
         return None
     cells = np.full((len(shown), len(shown)), np.nan)
     for p in found["parameters"]:
         if p["parameter"] in shown:
-            cells[shown.index(p["parameter"])][shown.index(p["parameter"])] = 100 * max(0.0, p["alone"] or 0)
+            cells[shown.index(p["parameter"])][shown.index(p["parameter"])] = 100 * max(0.0, p["main_effect"] or 0)
     for pair in found["interactions"]:
         if pair["first"] in shown and pair["second"] in shown:
             i, j = sorted((shown.index(pair["first"]), shown.index(pair["second"])), reverse=True)

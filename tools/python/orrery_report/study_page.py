@@ -249,7 +249,7 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
                         "nothing of the points it has not seen; more points, or evener ones, may help.")
         else:
             out += note(f"{label}: {trials} points with a result are too few to tell importance.")
-        ranked = sorted(importance["parameters"], key=lambda p: -(p["exchanged"] or 0)) if found_any else []
+        ranked = sorted(importance["parameters"], key=lambda p: -(p["permutation"] or 0)) if found_any else []
         order = [p["parameter"] for p in ranked]
         if len(points.drawn) and points.of_kind("parameter"):
             out += sheet.figure(f"effects-{k}", f"Main effects on {label}", "Mean at each value (of many values: in eight bins) "

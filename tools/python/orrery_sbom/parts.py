@@ -11,7 +11,7 @@ from . import debian, elf
 # Groups of tools/packages.txt whose programs make or test the project, or stand beside it: what they are to it.
 TOOLS = {"build": "BUILD_TOOL_OF", "package": "BUILD_TOOL_OF", "python": "RUNTIME_DEPENDENCY_OF",
          "report": "OPTIONAL_DEPENDENCY_OF", "cluster": "OPTIONAL_DEPENDENCY_OF", "optional": "OPTIONAL_DEPENDENCY_OF",
-         "notebook": "OPTIONAL_DEPENDENCY_OF", "test": "TEST_TOOL_OF", "lint": "DEV_TOOL_OF", "fuzz": "DEV_TOOL_OF"}
+         "notebook": "OPTIONAL_DEPENDENCY_OF", "test": "TEST_TOOL_OF", "lint": "DEV_TOOL_OF", "site": "DEV_TOOL_OF", "fuzz": "DEV_TOOL_OF"}
 COMPILED = {"build", "python"}  # groups whose headers are compiled into it
 LINKED, INSIDE = "DYNAMIC_LINK", "STATIC_LINK"
 # What a package is to the project if it is several things: the first of these.
