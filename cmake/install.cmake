@@ -34,7 +34,7 @@ endif()
 
 # Python: one copy of every package, which the command finds through a link. Not those that only a build runs.
 file(GLOB ORRERY_PYTHON_PACKAGES RELATIVE ${PROJECT_SOURCE_DIR}/tools/python ${PROJECT_SOURCE_DIR}/tools/python/orrery_*)
-list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_mutate orrery_reference orrery_sbom orrery_stubs)
+list(REMOVE_ITEM ORRERY_PYTHON_PACKAGES orrery_mutate orrery_reference orrery_sbom orrery_site orrery_stubs orrery_wheel)
 foreach(package orrery ${ORRERY_PYTHON_PACKAGES})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/${package} DESTINATION ${ORRERY_PYTHON_FOLDER} COMPONENT runtime
           PATTERN __pycache__ EXCLUDE)
