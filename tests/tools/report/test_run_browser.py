@@ -18,7 +18,8 @@ class RunInBrowser(Pages, Folder):
                                 config=synthetic_run.CONFIG | {"note": HOSTILE})
         self.html()
         url = (self.run_folder / "report.html").as_uri()
-        least = {"latency": 5, "time": 15, "requests": 2000, "tokens": 2, "classes": 26, "devices": 28}
+        least = {"latency": 5, "time": 15, "requests": 2000, "tokens": 2, "classes": 26, "devices": 28,
+                 "small-latency": 2, "small-time": 3, "small-classes": 13}
         page = self.page
         page.open(url)
         drawn = {}
@@ -68,7 +69,37 @@ class RunInBrowser(Pages, Folder):
         page.run("window.dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(tuple(page.run(self.SHOWN)), self.TABS)
         widths = page.run("return [...document.querySelectorAll('.main-svg')].map(s => s.clientWidth)")
-        self.assertTrue(widths and all(width == 680 for width in widths), widths)
+        self.assertEqual(set(widths), {680, 680 // 3 - 10}, widths)  # three small ones stand side by side
+        self.quiet()
+
+    def test_a_dark_screen_turns_neutral_colours_and_paper_turns_them_back(self) -> None:
+        self.small()
+        self.html()
+        page = self.page
+        colours = """const plot = document.getElementById('plot-latency'), layout = plot.layout;
+            return [getComputedStyle(document.body).backgroundColor, layout.paper_bgcolor, layout.font.color,
+                    layout.yaxis.gridcolor, plot.data[0].line.color]"""
+        series = "#0072B2"  # a series keeps its colour
+        light = ["rgb(255, 255, 255)", "#ffffff", "#1f2933", "#e4e8ec", series]
+        dark = ["rgb(20, 24, 28)", "#14181c", "#dde3e9", "#2c343c", series]
+        page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        page.open((self.run_folder / "report.html").as_uri() + "#latency")
+        page.wait(self.DRAWN)
+        self.assertEqual(page.run(colours), dark)
+        # What its reader has chosen stays where the colours change.
+        page.run("document.querySelector(`[data-set=x][data-value='linear']`).click()")
+        page.wait("return document.getElementById('plot-latency')._fullLayout.xaxis.type === 'linear'")
+        page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+        page.wait("return document.getElementById('plot-latency').layout.paper_bgcolor === '#ffffff'")
+        self.assertEqual(page.run(colours), light)
+        self.assertEqual(page.run("return document.getElementById('plot-latency')._fullLayout.xaxis.type"), "linear")
+        page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        page.wait("return document.getElementById('plot-latency').layout.paper_bgcolor === '#14181c'")
+        page.run("window.dispatchEvent(new Event('beforeprint'))")
+        page.wait("return document.getElementById('plot-latency').layout.paper_bgcolor === '#ffffff'")
+        page.run("window.dispatchEvent(new Event('afterprint'))")
+        page.wait("return document.getElementById('plot-latency').layout.paper_bgcolor === '#14181c'")
+        page.command("Emulation.setEmulatedMedia", features=[])
         self.quiet()
 
     def test_infeasible_and_empty_runs(self) -> None:

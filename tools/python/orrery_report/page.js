@@ -49,10 +49,16 @@
     Plotly.relayout(plot, layout);
   };
 
-  // Draws a panel's plots as wide as the panel, or `width` pixels wide (a printer does not wait for a resize).
-  function draw(panel, width) {
+  // A small plot takes traces of a figure, each a copy: a plot changes its own.
+  function data(one) {
+    if (!one.of) return one.data;
+    return one.traces.map((i) => Object.assign(structuredClone(figures[one.of].data[i]), one.set, { xaxis: "x", yaxis: "y" }));
+  }
+
+  // Draws a panel's plots as wide as the panel, or on a page of that width (a printer does not wait for a resize).
+  function draw(panel, page) {
     for (const plot of panel.querySelectorAll("[data-figure]")) {
-      const key = plot.dataset.figure;
+      const key = plot.dataset.figure, width = page && figures[key].of ? Math.floor(page / 3) - 10 : page;
       if (plot.dataset.drawn) {
         orrery.turn(plot);
         Plotly.relayout(plot, width ? { width } : { width: null, autosize: true });
@@ -62,12 +68,14 @@
           orrery.turn(plot);
           plot.dataset.drawn = "done";
         };
-        const layout = width ? Object.assign({}, figures[key].layout, { width }) : figures[key].layout;
-        Plotly.newPlot(plot, figures[key].data, layout, orrery.options(key)).then(done);
+        const one = figures[key];
+        const layout = width ? Object.assign({}, one.layout, { width }) : one.layout;
+        const options = one.of ? { responsive: true, displayModeBar: false } : orrery.options(key);
+        Plotly.newPlot(plot, data(one), layout, options).then(done);
       }
     }
     for (const [name, drawer] of Object.entries(orrery.drawers))
-      for (const element of panel.querySelectorAll("[data-" + name + "]")) drawer(element, width || null);
+      for (const element of panel.querySelectorAll("[data-" + name + "]")) drawer(element, page || null);
   }
 
   function show(key, focus) {

@@ -10,7 +10,7 @@ import json
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES
 
-from . import figures, network, overview, tables, training
+from . import figures, network, overview, small, tables, training
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
@@ -28,7 +28,6 @@ MEMORY_PARTS = (("weights", "weights", palette.BLUE), ("kv_peak", "KV cache at i
 def render(run: Run, library: str | None = None) -> str:
     """The report as HTML; `library`: address of plotly.js on the page's host, None to have it inside."""
     sheet = Sheet()
-    sheet.tab("overview", "Overview", _first(run))
     if not run.infeasible:
         if training.is_training(run):
             sheet.tab("pipeline", "Pipeline", training.panel(run, sheet))
@@ -43,16 +42,17 @@ def render(run: Run, library: str | None = None) -> str:
         for one in run.tables:
             sheet.tab(f"table-{one.key}", one.title, tables.panel(sheet, one))
     sheet.tab("config", "Config", _config(run))
+    sheet.tabs.insert(0, ("overview", "Overview", _first(run, small.strip(sheet))))
     status = run.summary["status"]
     headline = network.headline(run) if network.is_network(run) else overview.headline(run)
     return document(sheet, run.name, headline, (status, {"ok": "good", "infeasible": "bad"}.get(status, "odd")), library)
 
 
-def _first(run: Run) -> str:
-    """What the run comes to, in the first tab."""
+def _first(run: Run, plots: str) -> str:
+    """What the run comes to, in the first tab, over small plots of it."""
     if run.infeasible:
         return _infeasible(run)
-    return network.overview(run) + _timeline(run) if network.is_network(run) else _overview(run)
+    return network.overview(run) + _timeline(run) if network.is_network(run) else _overview(run, plots)
 
 
 def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None,
@@ -89,7 +89,7 @@ def _time_bar(run: Run) -> str:
     return _stack("How long the device works", [("busy", busy, palette.BLUE)], "s", "idle", span)
 
 
-def _overview(run: Run) -> str:
+def _overview(run: Run, plots: str) -> str:
     s = run.summary
     attainment = overview.pick(s, "slo", "attainment")
     slo = ""
@@ -111,8 +111,8 @@ def _overview(run: Run) -> str:
     setup = table((), [[name, value] for name, value in overview.highlights(run)], "plain pairs")
     more = _further(overview.further_results(s), "Further results" if run.serving else "Results")
     absent = note(f"Not in this run folder: {', '.join(run.absent)}.") if run.absent else ""
-    return (f'{absent}{_timeline(run)}<div class="columns"><div>{slo}{groups}{more}</div>'
-            f"<aside><h3>What was simulated</h3>{setup}{bars}</aside></div>")
+    return (f'{absent}{plots}<div class="columns"><div>{slo}{groups}{more}</div>'
+            f"<aside><h3>What was simulated</h3>{setup}{bars}</aside></div>{_timeline(run)}")
 
 
 def _further(further: overview.Further, title: str) -> str:
