@@ -23,6 +23,11 @@ struct AdmissionView {
   std::optional<std::int64_t> ttft_ps;  ///< the target of the run
 };
 
+/// When the request would get its first token at the replica that is soonest, in seconds:
+///     (queued tokens + tokens of the request) / prefill rate measured lately,
+/// 0 at a replica that was not measured yet. Nothing without a replica.
+std::optional<double> first_token_s(const AdmissionView& view);
+
 class AdmissionControl {
  public:
   virtual ~AdmissionControl() = default;

@@ -1,6 +1,7 @@
-// Turns requests away that would miss their time to first token anyway ("slo"): predicted at every replica as
-//     (queued tokens + tokens of the request) / prefill rate measured lately,
-// a request comes in if the best of them is within `headroom` x the target. A replica not measured yet counts as idle.
+// Turns requests away that would miss their time to first token anyway ("slo"): a request comes in if first_token_s()
+// is within `headroom` x the target.
+#include <algorithm>
+
 #include "policies/admission/admission.hpp"
 
 namespace orrery::policies {
@@ -26,12 +27,8 @@ class SloAdmission final : public AdmissionControl {
     std::optional<double> target = params_.ttft_s;
     if (!target && view.ttft_ps) target = static_cast<double>(*view.ttft_ps) * 1e-12;
     if (!target) return std::nullopt;
-    for (const ReplicaFacts& facts : view.replicas) {
-      if (facts.prefill_tokens_per_s <= 0) return std::nullopt;
-      const auto tokens = static_cast<double>(facts.queued_tokens + view.request.prefill_tokens);
-      if (tokens / facts.prefill_tokens_per_s <= params_.headroom * *target) return std::nullopt;
-    }
-    if (view.replicas.empty()) return std::nullopt;
+    const std::optional<double> soonest = first_token_s(view);
+    if (!soonest || *soonest <= params_.headroom * *target) return std::nullopt;
     return "slo";
   }
 
@@ -40,6 +37,16 @@ class SloAdmission final : public AdmissionControl {
 };
 
 }  // namespace
+
+std::optional<double> first_token_s(const AdmissionView& view) {
+  std::optional<double> soonest;
+  for (const ReplicaFacts& facts : view.replicas) {
+    const auto tokens = static_cast<double>(facts.queued_tokens + view.request.prefill_tokens);
+    const double seconds = facts.prefill_tokens_per_s > 0 ? tokens / facts.prefill_tokens_per_s : 0;
+    soonest = std::min(soonest.value_or(seconds), seconds);
+  }
+  return soonest;
+}
 
 void add_slo_admission(AdmissionRegistry& registry) {
   registry.add<SloAdmissionParams>(

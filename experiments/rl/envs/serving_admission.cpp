@@ -1,7 +1,8 @@
 // Admission: the learner lets every request in, or turns it away.
 //
 // It sees how many replicas take requests, the least and the mean of their requests and queued tokens (as ln(1 + x)),
-// the request's prompt, its priority, and how many wait for a replica to come up. Choices: 0 turn away, 1 let in.
+// the request's prompt and the predicted length of its answer, its priority, how many wait for a replica to come up,
+// and when its first token would come as a share of the target (0 without one). Choices: 0 turn away, 1 let in.
 #include <algorithm>
 #include <limits>
 
@@ -9,6 +10,8 @@
 
 namespace orrery::experiments::rl {
 namespace {
+
+constexpr double kLatest = 10;  // times the target; later is no worse
 
 struct ServingAdmissionParams : ServingEnvParams {
   ServingAdmissionParams() { reward = ServingReward::slo; }
@@ -32,6 +35,7 @@ class AskingAdmission final : public policies::AdmissionControl {
       queued += of_queued;
     }
     const auto up = static_cast<double>(std::max<std::size_t>(1, view.replicas.size()));
+    const double target_s = view.ttft_ps ? static_cast<double>(*view.ttft_ps) * 1e-12 : 0;
     const double seen[] = {static_cast<double>(view.replicas.size()),
                            squeezed(least_requests),
                            squeezed(requests / up),
@@ -39,7 +43,9 @@ class AskingAdmission final : public policies::AdmissionControl {
                            squeezed(queued / up),
                            squeezed(static_cast<double>(view.request.prefill_tokens)),
                            static_cast<double>(view.request.priority),
-                           squeezed(static_cast<double>(view.parked))};
+                           squeezed(static_cast<double>(view.parked)),
+                           squeezed(static_cast<double>(view.request.predicted_tokens)),
+                           target_s > 0 ? std::min(kLatest, policies::first_token_s(view).value_or(0) / target_s) : 0};
     std::copy(std::begin(seen), std::end(seen), port_->observation().begin());
     if (port_->ask(view.now)[0] != 0) return std::nullopt;
     return "turned_away";
@@ -60,6 +66,8 @@ EnvSpec admission_spec() {
     agent.observation.push_back({name, 0, endless});
   agent.observation.push_back({"priority", -endless, endless});
   agent.observation.push_back({"parked", 0, endless});
+  agent.observation.push_back({"predicted_tokens", 0, endless});
+  agent.observation.push_back({"first_token_share", 0, kLatest});
   return {.agents = {std::move(agent)}};
 }
 

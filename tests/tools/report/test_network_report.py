@@ -13,6 +13,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
 
+import pandas as pd  # noqa: E402
+
 from orrery_report import cli  # noqa: E402
 
 HOSTILE = "</script><b>job</b>"
@@ -45,6 +47,23 @@ class NetworkReportTest(unittest.TestCase):
         page = self.folder / "report.html"
         return code, page.read_text(encoding="utf-8") if page.exists() else "", err.getvalue()
 
+    def test_a_picture_of_the_network_with_what_failed(self):
+        from orrery_report import topology
+
+        links = pd.DataFrame({"from": ["h0", "s0", "h1", "s0", "h2"], "to": ["s0", "h0", "s0", "h1", "s0"],
+                              "utilisation": [0.2, 0.9, 0.0, 0.0, 0.1]})
+        config = {"workload": {"events": [{"link": "s0->h2", "share": 0}, {"link": "h0->s0", "share": 1}, {}, {"link": 3}]}}
+        self.assertEqual(topology.failed_cables(config), {("h2", "s0")})
+        figure = topology.topology(links, config)
+        traces = {trace.get("name"): trace for trace in figure["data"]}
+        # Three cables: h0 by its busier direction (90 %, the fifth of five bins to 90 %), h1 unused, h2 in the first bin.
+        lines = {name: trace["x"].count(None) for name, trace in traces.items() if trace["mode"] == "lines"}
+        self.assertEqual({name.replace("\N{NO-BREAK SPACE}", " "): count for name, count in lines.items()},
+                         {"carried nothing": 1, "0 % to 18.0 %": 1, "72.0 % to 90.0 %": 1, "failed or weakened": 1})
+        self.assertEqual((traces["3 h"]["text"], traces["1 s"]["text"]), (["h0", "h1", "h2"], ["s0"]))
+        many = pd.DataFrame({"from": [f"h{i}" for i in range(topology.MOST_CABLES + 1)], "to": "s0", "utilisation": 0.1})
+        self.assertIsNone(topology.topology(many, {}))
+
     def test_shows_jobs_flows_and_links(self):
         code, page, _ = self.report()
         self.assertEqual(code, 0)
@@ -64,7 +83,7 @@ class NetworkReportTest(unittest.TestCase):
     def test_names_the_file_at_fault(self):
         code, _, err = self.report("link,from\na->b,a\n")
         self.assertEqual(code, 2)
-        self.assertIn("links.csv: expected columns link,bandwidth_bytes_per_s", err)
+        self.assertIn("links.csv: expected columns link,from,to,bandwidth_bytes_per_s", err)
 
 
 if __name__ == "__main__":

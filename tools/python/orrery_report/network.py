@@ -9,13 +9,14 @@ import pandas as pd
 
 from orrery_plot import palette, units
 
+from . import topology
 from .errors import InputError
-from .markup import escape, table
+from .markup import Sheet, escape, table
 from .run_folder import Run
 
 BUSIEST = 20
 BINS = 10
-LINK_COLUMNS = ("link", "bandwidth_bytes_per_s", "carried_bytes", "utilisation")
+LINK_COLUMNS = ("link", "from", "to", "bandwidth_bytes_per_s", "carried_bytes", "utilisation")
 
 
 def is_network(run: Run) -> bool:
@@ -35,14 +36,23 @@ def headline(run: Run) -> str:
     return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
-def overview(run: Run) -> str:
-    """The one page of the run, as HTML."""
+def overview(run: Run, sheet: Sheet) -> str:
+    """The one page of the run, as HTML: its network first."""
     s = run.summary
+    links = _read_links(run.folder / "links.csv")
     reason = f'<p class="lead">{escape(s["reason"])}</p>' if isinstance(s.get("reason"), str) else ""
     facts = [["simulated", units.text(s.get("simulated_s"), "s")], ["makespan", units.text(s.get("makespan_s"), "s")],
              ["messages that changed their path", units.text(s.get("rerouted"), "")],
              ["messages without a path", units.text(s.get("without_path"), "")]]
-    return reason + _table("Run", (), facts) + _jobs(s) + _flows(s) + _links(run.folder / "links.csv")
+    return reason + _picture(run, links, sheet) + _table("Run", (), facts) + _jobs(s) + _flows(s) + _links(links)
+
+
+def _picture(run: Run, links: pd.DataFrame | None, sheet: Sheet) -> str:
+    drawn = topology.topology(links, run.config) if links is not None and len(links) else None
+    if drawn is None:
+        return ""
+    caption = "Each cable by the busier of its directions, averaged over the run. Point at one, or at a node, for its name."
+    return sheet.figure("topology", "The network and how busy it was", caption, drawn)
 
 
 def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -78,21 +88,29 @@ def _flows(summary: dict) -> str:
     return _table(f"Flows: {arrived}", ("", "mean", "p50", "p90", "p99", "max"), rows)
 
 
-def _links(file: Path) -> str:
+def _read_links(file: Path) -> pd.DataFrame | None:
+    """links.csv; nothing where the run has none."""
     if not file.exists():
-        return ""
+        return None
     try:
-        links = pd.read_csv(file, usecols=list(LINK_COLUMNS), dtype={"link": "string"}, keep_default_na=False)
-        share = links["utilisation"].astype("float64").to_numpy()
+        links = pd.read_csv(file, usecols=list(LINK_COLUMNS), keep_default_na=False,
+                            dtype={"link": "string", "from": "string", "to": "string"})
+        links["utilisation"] = links["utilisation"].astype("float64")
     except (ValueError, pd.errors.ParserError) as error:
         raise InputError(file, f"columns {','.join(LINK_COLUMNS)}", str(error)) from None
+    return links
+
+
+def _links(links: pd.DataFrame | None) -> str:
+    if links is None:
+        return ""
     if not len(links):
         return '<p class="note">The time is a closed form\'s: nothing is known of links.</p>'
     busiest = links[links["utilisation"] > 0].sort_values("utilisation", ascending=False, kind="stable").head(BUSIEST)
     rows = [[row.link, units.percent(float(row.utilisation)), units.text(float(row.carried_bytes), "B"),
              units.text(float(row.bandwidth_bytes_per_s), "B/s")] for row in busiest.itertuples()]
     out = _table(f"Busiest links of {units.count(len(links))}", ("link", "utilisation", "carried", "bandwidth"), rows)
-    return out + _histogram(share)
+    return out + _histogram(links["utilisation"].to_numpy())
 
 
 def _histogram(share: np.ndarray) -> str:

@@ -42,17 +42,17 @@ def render(run: Run, library: str | None = None) -> str:
         for one in run.tables:
             sheet.tab(f"table-{one.key}", one.title, tables.panel(sheet, one))
     sheet.tab("config", "Config", _config(run))
-    sheet.tabs.insert(0, ("overview", "Overview", _first(run, small.strip(sheet))))
+    sheet.tabs.insert(0, ("overview", "Overview", _first(run, sheet)))
     status = run.summary["status"]
     headline = network.headline(run) if network.is_network(run) else overview.headline(run)
     return document(sheet, run.name, headline, (status, {"ok": "good", "infeasible": "bad"}.get(status, "odd")), library)
 
 
-def _first(run: Run, plots: str) -> str:
-    """What the run comes to, in the first tab, over small plots of it."""
+def _first(run: Run, sheet: Sheet) -> str:
+    """What the run comes to, in the first tab: a network's picture, else small plots of what the sheet shows."""
     if run.infeasible:
         return _infeasible(run)
-    return network.overview(run) + _timeline(run) if network.is_network(run) else _overview(run, plots)
+    return network.overview(run, sheet) + _timeline(run) if network.is_network(run) else _overview(run, small.strip(sheet))
 
 
 def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None,
