@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex
-from orrery_plot import frames, kernels, network, overtime, palette, serving, shares, style, timeline, verdicts
+from orrery_plot import frames, kernels, network, overtime, palette, places, serving, shares, style, timeline, verdicts
 from orrery_plot.style import PlotError
 from support import lines_of, texts_of
 
@@ -356,20 +356,20 @@ class Topology(unittest.TestCase):
 
     def test_layers_lie_by_hops_from_the_hosts(self):
         nodes = sorted({n for pair in self.TREE for n in pair}, key=frames.natural)
-        places = network._layers(nodes, self.TREE, "h0")
-        self.assertEqual({n: y for n, (_, y) in places.items()},
+        at = places._layers(nodes, self.TREE, "h0")
+        self.assertEqual({n: y for n, (_, y) in at.items()},
                          {"h0": 0, "h1": 0, "h2": 0, "h10": 0, "edge0": 1, "edge1": 1, "core0": 2})
-        self.assertLess(places["h2"][0], places["h10"][0])
-        self.assertLess(places["edge0"][0], places["edge1"][0])
+        self.assertLess(at["h2"][0], at["h10"][0])
+        self.assertLess(at["edge0"][0], at["edge1"][0])
 
     def test_idle_cables_are_grey_and_layouts_suit(self):
         ring = [(f"h{i}", f"h{(i + 1) % 5}") for i in range(5)]
         figure = network.topology(links(ring, 0.0))
         (cables,) = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
         self.assertEqual({to_hex(c) for c in cables.get_colors()}, {palette.IDLE})
-        self.assertEqual(network._suits([f"h{i}" for i in range(5)], ring), "circle")
-        self.assertEqual(network._suits(["h0.0", "h1.0"], [("h0.0", "h1.0")]), "grid")
-        self.assertEqual(network._suits(["h0", "r0", "r1"], [("h0", "r0"), ("r0", "r1")]), "rings")
+        self.assertEqual(places._suits([f"h{i}" for i in range(5)], ring), "circle")
+        self.assertEqual(places._suits(["h0.0", "h1.0"], [("h0.0", "h1.0")]), "grid")
+        self.assertEqual(places._suits(["h0", "r0", "r1"], [("h0", "r0"), ("r0", "r1")]), "rings")
 
     def test_bad_input(self):
         with self.assertRaisesRegex(PlotError, "empty"):

@@ -1,10 +1,10 @@
 // `orrery capacity`, `slo`, `plans` and `train`: runs with another question, each by its table of options
 // (experiments/answers/run_questions.hpp, docs/explain/questions.md).
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "experiments/answers/run_questions.hpp"
+#include "experiments/base/study_file.hpp"
 #include "tools/orrery/commands.hpp"
 #include "tools/orrery/run_command.hpp"
 
@@ -25,8 +25,8 @@ int ask(const Systems& systems, const RunQuestion& question, const Asked& asked)
   RunOptions run = asked.run;
   std::string of;  // of the config; one that cannot be read is told when it is run
   sim::Origin where;
-  if (std::filesystem::is_regular_file(run.config)) try {
-      const sim::Node config = sim::read_config(run.config);
+  if (run.config != "-") try {
+      const sim::Node config = sim::read_config(experiments::named_document(run.config));
       const sim::Node* system = config.find("system");
       if (system != nullptr && system->is_string()) of = system->as_string(), where = system->origin();
     } catch (const sim::ConfigError&) {
