@@ -51,14 +51,16 @@ def digest(content: bytes) -> str:
 
 
 def folder_digests(name: str, folder: pathlib.Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    """Of every file but those that name the folder they were made in: the manifest, and a policy, which names the config
+    that it was trained on (its checkpoint, which has the same weights, stands for it)."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json" and path.suffix != ".policy")
     return {f"{name}/{path.relative_to(folder)}": digest(path.read_bytes()) for path in files}
 
 
 def rows_digest(text: str) -> str:
     """Of exported points, without the columns that are no result."""
     rows = list(csv.reader(text.splitlines()))
-    kept = [i for i, column in enumerate(rows[0]) if not column not in CLOCKS]
+    kept = [i for i, column in enumerate(rows[0]) if column not in CLOCKS]
     return digest("\n".join(",".join(row[i] for i in kept) for row in rows).encode())
 
 
