@@ -213,9 +213,9 @@ double violation_of(const EvolveStudy& study, std::span<const RunFigure> figures
   for (std::size_t i = 0; i < means.size(); ++i) {
     const BoundParams& bound = study.objective.bounds[i];
     if (!means[i]) return std::numeric_limits<double>::infinity();
-    double scale = 1;
+    double scale = 1;  // of a bound that is no ratio; a baseline without the figure was a fault
     for (std::size_t b = 0; b < study.baselines.size(); ++b)
-      if (study.baselines[b].name == bound.of) scale = bounded_means(study, baselines[b])[i].value_or(1);
+      if (study.baselines[b].name == bound.of) scale = bounded_means(study, baselines[b])[i].value();
     // A bound of 0 is passed by what the figure is.
     const auto beyond = [&](double excess, double limit) {
       if (excess > 0) all += limit != 0 ? excess / std::abs(limit) : excess;

@@ -38,6 +38,22 @@ class Loop {
     if (!study_.held_out.empty()) held_out = evaluator_.baselines(study_.held_out);
     for (std::size_t i = 0; i < study_.baselines.size(); ++i)
       result_.baselines.push_back({study_.baselines[i].name, training[i], held_out[i]});
+    check_bounds();
+  }
+
+  /// A bound that is a ratio to a baseline needs that baseline's figure.
+  void check_bounds() const {
+    sim::Faults faults;
+    for (std::size_t i = 0; i < study_.objective.bounds.size(); ++i) {
+      for (const Comparison& baseline : result_.baselines) {
+        if (baseline.name != study_.objective.bounds[i].of || bounded_means(study_, baseline.training)[i]) continue;
+        std::string why;
+        for (const RunFigure& one : baseline.training)
+          if (why.empty()) why = one.reason;
+        faults.add(study_.bound_origins[i], fmt::format("baseline '{}' has no such figure: {}", baseline.name, why));
+      }
+    }
+    faults.throw_if_any();
   }
 
   void compare_best() {

@@ -247,6 +247,12 @@ TEST_CASE("faults that only a run shows", "[unit]") {
   bounded.objective.bounds = {{.figure = "ttft_s.p98", .at_most = 1}};
   bounded.bound_origins = {{"s.json", "/objective/bounds/0/figure"}};
   CHECK_THAT(fault(bounded), Contains("/objective/bounds/0/figure") && Contains("p98"));
+  // A baseline that does not fit its device has no figure to be a ratio to.
+  EvolveStudy large =
+      study(R"(, "search": {"generations": 1}, "baselines": {"big": {"model.config": "catalog:llama-3.1-405b"}})");
+  large.objective.bounds = {{.figure = "ttft_s.p99", .of = "big", .at_most = 1}};
+  large.bound_origins = {{"s.json", "/objective/bounds/0/figure"}};
+  CHECK_THAT(fault(large), Contains("s.json:/objective/bounds/0/figure: baseline 'big' has no such figure: "));
   CHECK_THAT(fault(study(R"(, "baselines": {"x": {"policies.batching.policy": "sfj"}})")),
              Contains("did you mean 'sjf'?"));
 }
