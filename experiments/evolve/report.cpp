@@ -129,6 +129,7 @@ Node generation_node(const GenerationRow& row) {
   node.set("best", optional_node(row.best));
   node.set("median", optional_node(row.median));
   node.set("best_nodes", Node::integer(static_cast<std::int64_t>(row.best_nodes)));
+  node.set("best_beyond_bounds", Node::real(row.best_violation));
   return node;
 }
 

@@ -20,7 +20,7 @@ class TransactionExpression final : public TransactionOrder {
   std::size_t next(const TransactionOrderView& view) override {
     std::size_t best = 0;
     std::int64_t least = key(view, 0);
-    for (std::size_t i = 1; i < view.left.size(); ++i) {
+    for (std::size_t i = 1; i < view.left().size(); ++i) {
       const std::int64_t other = key(view, i);
       if (other >= least) continue;
       least = other;
@@ -31,7 +31,7 @@ class TransactionExpression final : public TransactionOrder {
 
  private:
   std::int64_t key(const TransactionOrderView& view, std::size_t place) const {
-    const std::uint32_t index = view.left[place];
+    const std::uint32_t index = view.left()[place];
     return score_key(score_({view, index, view.schedule.start_of(view.transactions[index])}));
   }
 

@@ -10,9 +10,9 @@ class LeastDelay final : public TransactionOrder {
  public:
   std::size_t next(const TransactionOrderView& view) override {
     std::size_t best = 0;
-    std::int64_t least = view.contention.delay_of(view.left[0], view.schedule);
-    for (std::size_t place = 1; place < view.left.size(); ++place) {
-      const std::int64_t delay = view.contention.delay_of(view.left[place], view.schedule);
+    std::int64_t least = view.contention.delay_of(view.left()[0], view.schedule);
+    for (std::size_t place = 1; place < view.left().size(); ++place) {
+      const std::int64_t delay = view.contention.delay_of(view.left()[place], view.schedule);
       if (delay < least) best = place, least = delay;
     }
     return best;

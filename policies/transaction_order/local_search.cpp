@@ -36,7 +36,7 @@ class LocalSearch final : public TransactionOrder {
 
   std::size_t next(const TransactionOrderView& view) override {
     if (order_.empty()) search(view);
-    return static_cast<std::size_t>(std::ranges::lower_bound(view.left, order_[step_++]) - view.left.begin());
+    return static_cast<std::size_t>(std::ranges::lower_bound(view.left(), order_[step_++]) - view.left().begin());
   }
 
  private:

@@ -14,7 +14,7 @@ struct SequentialParams {
 class Sequential final : public TransactionOrder {
  public:
   explicit Sequential(const SequentialParams& params) : reversed_(params.reversed) {}
-  std::size_t next(const TransactionOrderView& view) override { return reversed_ ? view.left.size() - 1 : 0; }
+  std::size_t next(const TransactionOrderView& view) override { return reversed_ ? view.left().size() - 1 : 0; }
 
  private:
   bool reversed_;

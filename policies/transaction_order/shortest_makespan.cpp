@@ -26,16 +26,16 @@ class ShortestMakespan final : public TransactionOrder {
       : params_(params), random_(std::move(random)) {}
 
   std::size_t next(const TransactionOrderView& view) override {
-    const std::size_t all = view.left.size();
+    const std::size_t all = view.left().size();
     if (params_.from_first && all == view.transactions.size()) return 0;
-    const std::size_t looks = std::min(all, static_cast<std::size_t>(params_.sample.value_or(std::ssize(view.left))));
-    if (looks == all) return shortest_makespan_next(view.transactions, view.left, view.schedule);
-    drawn_.assign(view.left.begin(), view.left.end());
+    const std::size_t looks = std::min(all, static_cast<std::size_t>(params_.sample.value_or(std::ssize(view.left()))));
+    if (looks == all) return shortest_makespan_next(view.transactions, view.left(), view.schedule);
+    drawn_.assign(view.left().begin(), view.left().end());
     for (std::size_t i = 0; i < looks; ++i) std::swap(drawn_[i], drawn_[i + random_.below(all - i)]);
     drawn_.resize(looks);
     std::ranges::sort(drawn_);
     const std::uint32_t best = drawn_[shortest_makespan_next(view.transactions, drawn_, view.schedule)];
-    return static_cast<std::size_t>(std::ranges::lower_bound(view.left, best) - view.left.begin());
+    return static_cast<std::size_t>(std::ranges::lower_bound(view.left(), best) - view.left().begin());
   }
 
  private:

@@ -15,9 +15,11 @@ namespace orrery::policies {
 
 struct TransactionOrderView {
   std::span<const Transaction> transactions;
-  std::span<const std::uint32_t> left;  ///< indices of transactions, ascending; at least one
-  const LockSchedule& schedule;         ///< of those that went before
-  const Contention& contention;         ///< among those left
+  const LockSchedule& schedule;  ///< of those that went before
+  const Contention& contention;  ///< among those left, at least one
+
+  /// Indices of those left, ascending.
+  std::span<const std::uint32_t> left() const { return contention.left(); }
 };
 
 class TransactionOrder {

@@ -51,7 +51,7 @@ struct ExpressionNames<TransactionFacts> {
           {"idle", U::none, "Ticks between each of its locks and the one before it on the key, summed.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.gap(lock); }); }},
       ExpressionName<TransactionFacts>{{"left", U::count, "Transactions that are left.", true},
-                                       [](F f) { return number(std::ssize(f.view.left)); }},
+                                       [](F f) { return number(std::ssize(f.view.left())); }},
       ExpressionName<TransactionFacts>{{"length", U::none, "Ticks that it runs."},
                                        [](F f) { return number(f.transaction().length); }},
       ExpressionName<TransactionFacts>{{"locks", U::count, "That it takes."},

@@ -49,7 +49,7 @@ std::vector<std::uint32_t> order_of(const std::vector<Transaction>& all, std::si
   LockSchedule schedule(keys);
   Contention contention(all, keys);
   while (!contention.left().empty()) {
-    const std::size_t place = made->next({all, contention.left(), schedule, contention});
+    const std::size_t place = made->next({all, schedule, contention});
     REQUIRE(place < contention.left().size());
     order.push_back(contention.take(place));
     schedule.append(all[order.back()]);
@@ -158,7 +158,7 @@ TEST_CASE("transaction orders: the names of a score, by hand") {
   // Locks left: on key 0 a write (A) and a read (B), on key 1 a read (A) and a write (B).
   Contention contention(all, 2);
   contention.take(0);
-  const TransactionOrderView view{all, contention.left(), schedule, contention};
+  const TransactionOrderView view{all, schedule, contention};
   const auto value = [&](const char* name, std::uint32_t index) {
     return TransactionScore(name)({view, index, schedule.start_of(all[index])});
   };

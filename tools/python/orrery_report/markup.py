@@ -104,7 +104,7 @@ def document(sheet: Sheet, title: str, headline: str, status: tuple[str, str] | 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)} · Orrery report</title>
 <link rel="icon" href="data:,">
-<style>{_asset("page.css")}</style>
+<style>{_asset("colours.css")}{_asset("page.css")}</style>
 </head>
 <body>
 <header>

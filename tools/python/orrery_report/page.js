@@ -23,6 +23,7 @@
   const kNeutral = [["#1f2933", "#dde3e9"], ["#5f6b7a", "#9aa7b4"], ["#e4e8ec", "#2c343c"], ["#ffffff", "#14181c"]];
   const asked = window.matchMedia("(prefers-color-scheme: dark)");
   orrery.dark = () => asked.matches && !root.classList.contains("printing");
+  orrery.shade = (colour) => (orrery.dark() ? kNeutral.find((both) => both[0] === colour)[1] : colour);
   // Calls `found(path, colour)` for every neutral colour in a layout or trace that is to be another.
   function neutral(value, path, dark, found) {
     if (typeof value === "string") {

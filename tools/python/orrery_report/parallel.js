@@ -7,10 +7,10 @@
   const kListed = 12;
   const kAbsent = 1.07;  // place of a value that does not count, below the axis
 
-  // As in page.css, on paper and on a dark screen.
-  const kLight = { ink: "#1f2933", muted: "#5f6b7a", behind: "rgba(255,255,255,0.8)", front: "rgba(0,114,178,0.75)" };
-  const kDark = { ink: "#dde3e9", muted: "#9aa7b4", behind: "rgba(20,24,28,0.8)", front: "rgba(79,169,220,0.85)" };
-  const colours = () => (window.orrery.dark() ? kDark : kLight);
+  const { shade, dark } = window.orrery;
+  const kInk = "#1f2933", kMuted = "#5f6b7a";  // as they are on paper
+  const behind = () => (dark() ? "rgba(20,24,28,0.8)" : "rgba(255,255,255,0.8)");
+  const front = () => (dark() ? "rgba(79,169,220,0.85)" : "rgba(0,114,178,0.75)");
 
   class Parallel {
     constructor(home) {
@@ -143,12 +143,12 @@
       for (const row of this.rows) if (!held.has(row)) line(row);
       pen.lineWidth = 1.4;
       for (const row of chosen) {
-        pen.strokeStyle = this.front.has(row) ? colours().front : "rgba(213,94,0,0.55)";
+        pen.strokeStyle = this.front.has(row) ? front() : "rgba(213,94,0,0.55)";
         line(row);
       }
       if (window.orrery.picked !== undefined) {
         pen.lineWidth = 3;
-        pen.strokeStyle = colours().ink;
+        pen.strokeStyle = shade(kInk);
         line(window.orrery.picked);
       }
       this.scales(pen, x, y);
@@ -160,7 +160,7 @@
 
     scales(pen, x, y) {
       this.axes.forEach((axis, i) => {
-        pen.fillStyle = colours().ink;
+        pen.fillStyle = shade(kInk);
         pen.fillRect(x(i) - 0.75, y(1), 1.5, y(0) - y(1));
         const brush = this.brushes[i];
         if (brush) {
@@ -173,9 +173,9 @@
           if (last !== null && Math.abs(y(at) - last) < 14) continue;  // no text over another
           last = y(at);
           const wide = pen.measureText(text).width;
-          pen.fillStyle = colours().behind;
+          pen.fillStyle = behind();
           pen.fillRect(x(i) + 5, y(at) - 7, wide + 4, 14);
-          pen.fillStyle = colours().ink;
+          pen.fillStyle = shade(kInk);
           pen.fillText(text, x(i) + 7, y(at) + 4);
         }
         pen.font = "600 12.5px system-ui, sans-serif";
@@ -186,7 +186,7 @@
       });
       if (this.rows.some((row) => this.axes.some((axis) => axis.of(row) === undefined))) {
         pen.font = kFont;
-        pen.fillStyle = colours().muted;
+        pen.fillStyle = shade(kMuted);
         pen.fillText("does not count", 4, kTop + kAbsent * (kHeight - kTop - kFoot) + 14);
       }
     }

@@ -21,6 +21,7 @@ from .watch import Watch
 from .web import Answer, Request, as_json
 
 ASSETS = Path(__file__).resolve().parent / "static"
+COLOURS = Path(__file__).resolve().parents[1] / "orrery_report/colours.css"
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 TEXTS = (".json", ".csv", ".txt", ".log", ".jsonl", ".md")
 # Prefixes of every unit that pages show, for their scripts.
@@ -38,7 +39,7 @@ class Site:
         self.watch = Watch(folder.root)
         self.index = Index(folder.root, self.watch)
         self.pages = reports.Pages()
-        self.static = {p.name: p.read_bytes() for p in ASSETS.iterdir() if p.suffix in KINDS}
+        self.static = {p.name: p.read_bytes() for p in (*ASSETS.iterdir(), COLOURS) if p.suffix in KINDS}
         self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "new": self._new,
                      "job": self._job, "files": self._file, "report": self._report, "static": self._static}
         self.data = {"index": self._index, "study": self._study_state, "files": self._files, "starts": self._starts,
@@ -82,6 +83,7 @@ class Site:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)} · Orrery</title>
 <link rel="icon" href="data:,">
+<link rel="stylesheet" href="/static/colours.css">
 <link rel="stylesheet" href="/static/explorer.css">
 <meta name="facts" content="{html.escape(json.dumps(facts))}">
 {scripts}
