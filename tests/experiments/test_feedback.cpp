@@ -4,6 +4,7 @@
 
 #include "experiments/feedback/play.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/experiments/system_run.hpp"
 #include "tests/systems.hpp"
 
 namespace test_feedback {
@@ -41,19 +42,8 @@ sim::Node run(const std::vector<std::string>& assignments = {}) {
   return read_experiment(test_systems(), config(assignments))->run({}).summary;
 }
 
-double figure(const sim::Node& summary, const char* path) {
-  return summary.at(path)->as_number();
-}
-
 std::string fault(const std::vector<std::string>& assignments) {
-  try {
-    (void)run(assignments);
-  } catch (const sim::ConfigError& error) {
-    std::string all;
-    for (const sim::Fault& one : error.faults()) all += one.text() + "\n";
-    return all;
-  }
-  return "none";
+  return faults_of_run([&] { return run(assignments); });
 }
 
 /// A layout for each of three calls.

@@ -3,7 +3,7 @@
 
 #include "experiments/systems/mixture/domains.hpp"
 #include "tests/experiments/support.hpp"
-#include "tests/systems.hpp"
+#include "tests/experiments/system_run.hpp"
 
 namespace test_mixture {
 
@@ -15,22 +15,10 @@ using Catch::Contains;
 namespace {
 
 sim::Node run(const std::vector<std::string>& assignments = {}) {
-  sim::Node root = sim::parse_json(R"({"system": "mixture"})", "mixture.json");
-  for (const std::string& one : assignments) sim::assign(root, one);
-  return read_experiment(test_systems(), root)->run({}).summary;
+  return summary_of(R"({"system": "mixture"})", assignments);
 }
-
-double figure(const sim::Node& summary, const char* path) {
-  return summary.at(path)->as_number();
-}
-
 std::string fault(const std::vector<std::string>& assignments) {
-  try {
-    (void)run(assignments);
-  } catch (const sim::ConfigError& error) {
-    return error.faults().front().text();
-  }
-  return "none";
+  return faults_of_run([&] { return run(assignments); });
 }
 
 }  // namespace

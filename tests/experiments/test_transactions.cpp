@@ -3,8 +3,8 @@
 
 #include "experiments/systems/transactions/batch.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/experiments/system_run.hpp"
 #include "tests/measured.hpp"
-#include "tests/systems.hpp"
 
 namespace test_transactions {
 
@@ -16,24 +16,10 @@ using Catch::Contains;
 namespace {
 
 sim::Node run(const std::vector<std::string>& assignments = {}) {
-  sim::Node root = sim::parse_json(R"({"system": "transactions"})", "transactions.json");
-  for (const std::string& one : assignments) sim::assign(root, one);
-  return read_experiment(test_systems(), root)->run({}).summary;
+  return summary_of(R"({"system": "transactions"})", assignments);
 }
-
-double figure(const sim::Node& summary, const char* path) {
-  return summary.at(path)->as_number();
-}
-
 std::string fault(const std::vector<std::string>& assignments) {
-  try {
-    (void)run(assignments);
-  } catch (const sim::ConfigError& error) {
-    std::string all;
-    for (const sim::Fault& one : error.faults()) all += one.text() + "\n";
-    return all;
-  }
-  return "none";
+  return faults_of_run([&] { return run(assignments); });
 }
 
 }  // namespace
