@@ -20,6 +20,7 @@ class RandomStream;
   KIND(batching, register_batching_policies, Batching)                     /* which sequences advance */           \
   KIND(execution, register_execution_policies, Execution)                  /* how a graph is launched */           \
   KIND(expert_cache, register_expert_caches, ExpertCache, const ExpertCacheSetup&) /* which experts stay */        \
+  KIND(expert_order, register_expert_orders, ExpertOrder)                  /* which missing experts come first */  \
   KIND(expert_placement, register_expert_placements, ExpertPlacement)      /* which GPU holds which experts */     \
   KIND(expert_schedule, register_expert_schedules, ExpertSchedule)         /* where missing experts are computed */ \
   KIND(kvcache, register_kv_caches, KvCache, const KvGeometry&)            /* how the KV cache is handed out */    \
@@ -37,6 +38,7 @@ class RandomStream;
   KIND(schedule, register_schedules, PipelineSchedule)                     /* order of a stage's passes */         \
   KIND(sequence_groups, register_sequence_groupings, SequenceGrouping)     /* how unlike sequences share devices */  \
   KIND(speculation, register_speculation, Speculator, const StepPrices&, std::uint64_t) /* who proposes tokens */  \
+  KIND(token_groups, register_token_groups, TokenGroups)                   /* which tokens share a step */         \
   KIND(transaction_order, register_transaction_orders, TransactionOrder, sim::RandomStream) /* who goes next */
 // clang-format on
 

@@ -48,6 +48,7 @@ experts::Config decoding(const PartShelf& parts, const char* gpu, const char* mo
   config.trace = traces::generate_router_trace(router, 1);
   config.sections.policies.schedule = shipped_policy(policies::register_expert_schedules, "expert_schedule", "host");
   config.sections.policies.cache = shipped_policy(policies::register_expert_caches, "expert_cache", "lru");
+  config.sections.policies.order = shipped_policy(policies::register_expert_orders, "expert_order", "by_expert");
   return config;
 }
 

@@ -46,9 +46,9 @@ constexpr std::int64_t bytes_of(DType dtype) {
 }
 
 /// How weights are stored, where that differs from a kernel's `dtype`, which activations and results keep. 4-bit
-/// formats come with scales: `int4` a 16-bit one for 128 weights (GPTQ, AWQ), `mxfp4` an 8-bit one for 32 (OCP
-/// Microscaling), `nvfp4` an 8-bit one for 16.
-enum class WeightFormat : std::uint8_t { as_dtype, fp16, bf16, fp8, int8, int4, mxfp4, nvfp4 };
+/// formats and smaller come with scales: `int4`, `int3` and `int2` a 16-bit one for 128 weights (GPTQ, AWQ), `mxfp4` an
+/// 8-bit one for 32 (OCP Microscaling), `nvfp4` an 8-bit one for 16.
+enum class WeightFormat : std::uint8_t { as_dtype, fp16, bf16, fp8, int8, int4, mxfp4, nvfp4, int3, int2 };
 constexpr auto enum_names(WeightFormat) {
   using enum WeightFormat;
   return sim::names<WeightFormat>({{"as_dtype", as_dtype},
@@ -58,7 +58,9 @@ constexpr auto enum_names(WeightFormat) {
                                    {"int8", int8},
                                    {"int4", int4},
                                    {"mxfp4", mxfp4},
-                                   {"nvfp4", nvfp4}});
+                                   {"nvfp4", nvfp4},
+                                   {"int3", int3},
+                                   {"int2", int2}});
 }
 
 /// Bits of a weight in 1/64, its share of the scale included, so that all are whole; 0 for `as_dtype`.
@@ -78,8 +80,17 @@ constexpr std::int64_t bits_64ths(WeightFormat format) {
       return 64 * 4 + 64 * 8 / 32;
     case WeightFormat::nvfp4:
       return 64 * 4 + 64 * 8 / 16;
+    case WeightFormat::int3:
+      return 64 * 3 + 64 * 16 / 128;
+    case WeightFormat::int2:
+      return 64 * 2 + 64 * 16 / 128;
   }
   return 0;
+}
+
+/// Whether weights of this format are only stored in it: widened on their way, and activations keep theirs.
+constexpr bool is_weight_only(WeightFormat format) {
+  return format == WeightFormat::int4 || format == WeightFormat::int3 || format == WeightFormat::int2;
 }
 
 /// Bytes of `count` weights in a kernel of `dtype`, rounded up.

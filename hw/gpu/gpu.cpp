@@ -157,6 +157,8 @@ MatrixOperands matrix_operands(const GpuParams& gpu, DType dtype, WeightFormat w
     case WeightFormat::fp16:
     case WeightFormat::bf16:
     case WeightFormat::int4:
+    case WeightFormat::int3:
+    case WeightFormat::int2:
       break;
   }
   return widened;

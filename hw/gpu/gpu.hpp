@@ -129,8 +129,8 @@ struct MatrixOperands {
 };
 /// 8-bit weights, and nvfp4, are multiplied with activations turned into their own format where the device has such
 /// units (W8A8, W4A4), mxfp4 with activations of 8 bits (W4A8: the form in which gpt-oss is served on Blackwell). Else,
-/// and for int4, weights are widened on their way (weight-only) and the rate is that of `dtype`. 4-bit products take
-/// the energy of 8-bit ones a FLOP (an assumption: none is published).
+/// and for int4 and smaller, weights are widened on their way (weight-only) and the rate is that of `dtype`. 4-bit
+/// products take the energy of 8-bit ones a FLOP (an assumption: none is published).
 MatrixOperands matrix_operands(const GpuParams& gpu, DType dtype, WeightFormat weights);
 
 }  // namespace orrery::hw

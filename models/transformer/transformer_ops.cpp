@@ -26,7 +26,7 @@ struct Pass {
 /// Whether weights of this format are multiplied with activations of 8 bits or fewer, which is how tokens travel then.
 bool travels_in_bytes(hw::WeightFormat format) {
   const std::int64_t bits = hw::bits_64ths(format);
-  return bits > 0 && bits <= 64 * 8 && format != hw::WeightFormat::int4;
+  return bits > 0 && bits <= 64 * 8 && !hw::is_weight_only(format);
 }
 
 constexpr std::int64_t kScaleBytes = 4;

@@ -21,6 +21,11 @@ struct ExpertCacheSetup {
   std::int64_t top_k = 1;    ///< experts that a token asks for
   /// All requests of the run, in order, for policies that know what comes; empty where nobody does.
   std::span<const std::uint16_t> future;
+  /// Of nested weights every level of an expert is asked for, and kept, by itself: (layer * experts of a layer +
+  /// expert)
+  /// * levels + level is its number here, `sizes` has the slots that each takes. Empty: one each.
+  std::int64_t levels = 1, layer_experts = 0;  ///< `layer_experts` 0: all are of one layer
+  std::span<const std::uint8_t> sizes;
   bool scores = false;    ///< requests come with the router's scores
   bool foretold = false;  ///< a predictor foretells experts
 };

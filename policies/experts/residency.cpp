@@ -5,6 +5,7 @@ namespace orrery::policies {
 ExpertResidency::ExpertResidency(std::unique_ptr<ExpertCache> policy, const ExpertCacheSetup& setup)
     : policy_(std::move(policy)),
       slots_(static_cast<std::size_t>(setup.slots)),
+      sizes_(setup.sizes.begin(), setup.sizes.end()),
       place_(static_cast<std::size_t>(setup.experts), -1),
       asked_(static_cast<std::size_t>(setup.experts), 0) {
   held_.reserve(slots_);
@@ -13,6 +14,7 @@ ExpertResidency::ExpertResidency(std::unique_ptr<ExpertCache> policy, const Expe
 
 void ExpertResidency::put(std::uint16_t expert) {
   place_[expert] = static_cast<std::int32_t>(held_.size());
+  used_ += size_of(expert);
   held_.push_back(expert);
 }
 
@@ -22,19 +24,22 @@ void ExpertResidency::remove(std::uint16_t expert) {
   place_[held_[at]] = static_cast<std::int32_t>(at);
   held_.pop_back();
   place_[expert] = -1;
+  used_ -= size_of(expert);
 }
 
 bool ExpertResidency::make_room(std::uint16_t expert) {
-  if (held_.size() < slots_) return true;
-  loose_.clear();
-  if (!policy_->bypasses())
-    for (const std::uint16_t e : held_)
-      if (asked_[e] != request_) loose_.push_back(e);
-  if (loose_.empty()) {
-    loose_ = held_;
-    loose_.push_back(expert);
+  while (!fits(expert)) {
+    loose_.clear();
+    if (!policy_->bypasses())
+      for (const std::uint16_t e : held_)
+        if (asked_[e] != request_) loose_.push_back(e);
+    if (loose_.empty()) {
+      loose_ = held_;
+      loose_.push_back(expert);
+    }
+    if (!evict_one(expert)) return false;
   }
-  return evict_one(expert);
+  return true;
 }
 
 bool ExpertResidency::evict_one(std::uint16_t expert) {
@@ -46,13 +51,15 @@ bool ExpertResidency::evict_one(std::uint16_t expert) {
 }
 
 bool ExpertResidency::make_room_ahead(std::uint16_t expert) {
-  if (held_.size() < slots_) return true;
-  loose_.clear();
-  for (const std::uint16_t e : held_)
-    if (asked_[e] != request_) loose_.push_back(e);
-  if (loose_.empty()) return false;
-  if (policy_->refuses_ahead()) loose_.push_back(expert);
-  return evict_one(expert);
+  while (!fits(expert)) {
+    loose_.clear();
+    for (const std::uint16_t e : held_)
+      if (asked_[e] != request_) loose_.push_back(e);
+    if (loose_.empty()) return false;
+    if (policy_->refuses_ahead()) loose_.push_back(expert);
+    if (!evict_one(expert)) return false;
+  }
+  return true;
 }
 
 void ExpertResidency::look_up(const ExpertRequest& request) {

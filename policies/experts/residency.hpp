@@ -55,9 +55,12 @@ class ExpertResidency {
   bool make_room(std::uint16_t expert);
   bool make_room_ahead(std::uint16_t expert);
   bool evict_one(std::uint16_t expert);  // of loose_; false: the expert itself
+  std::size_t size_of(std::uint16_t expert) const { return sizes_.empty() ? 1 : sizes_[expert]; }
+  bool fits(std::uint16_t expert) const { return used_ + size_of(expert) <= slots_; }
 
   std::unique_ptr<ExpertCache> policy_;
-  std::size_t slots_;
+  std::size_t slots_, used_ = 0;
+  std::vector<std::uint8_t> sizes_;  // by expert, in slots; empty: one each
   std::vector<std::int32_t> place_;  // by expert: where in held_; -1: not there
   std::vector<std::uint16_t> held_;  // in no order
   std::vector<std::int64_t> asked_;  // by expert: the last request that named it

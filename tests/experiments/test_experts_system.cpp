@@ -135,17 +135,17 @@ TEST_CASE("experts: what the host has no room for comes from the drive", "[theor
   // Nothing in the host's memory: eight reads one after the other, each copied while the next is read, then a product.
   const experts::Config c = parsed_experts(drive);
   const experts::Prices prices(c);
-  REQUIRE(prices.read_ps() > prices.copy_ps());
-  const std::int64_t layer = 8 * prices.read_ps() + prices.copy_ps() + prices.gpu_ps(std::int64_t{1});
+  REQUIRE(prices.whole().read_ps > prices.copy_ps());
+  const std::int64_t layer = 8 * prices.whole().read_ps + prices.copy_ps() + prices.gpu_ps(std::int64_t{1});
   const sim::Node none = with({"policies.host_share=0"});
   CHECK(number(none, "step_s.total") == Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * layer)));
-  CHECK(number(none, "step_s.drive_busy") == Approx(1e-12 * 48 * 8 * static_cast<double>(prices.read_ps())));
+  CHECK(number(none, "step_s.drive_busy") == Approx(1e-12 * 48 * 8 * static_cast<double>(prices.whole().read_ps)));
   CHECK(number(none, "experts_a_step.read") == 48 * 8);
   CHECK(number(none, "memory_bytes.host_experts") == 0);
   // The host computes once the last of its experts is there.
   const std::vector<std::int64_t> rows(8, 1);
   CHECK(number(with({"policies.host_share=0", "policies.schedule.policy=host"}), "step_s.total") ==
-        Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * (8 * prices.read_ps() + prices.host_ps(rows)))));
+        Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * (8 * prices.whole().read_ps + prices.host_ps(rows)))));
   // Room for all: each is read once, and once all are there it is the run without a drive.
   const sim::Node all = with({"workload.skip=63"});
   const sim::Node memory = run_experts({"policies.share=0", "policies.schedule.policy=fetch", "workload.skip=63"});
@@ -175,7 +175,7 @@ TEST_CASE("experts: energy is what is drawn idle, and what products and copies t
   // Eight copies and eight products a layer and step, 64 steps of 48 layers.
   const std::int64_t one = 1;
   const double layers = 64 * 48, seconds = number(got, "simulated_s");
-  CHECK(number(got, "energy_j.copies") == Approx(layers * 8 * hw::transfer_energy(c.link, prices.expert_bytes())));
+  CHECK(number(got, "energy_j.copies") == Approx(layers * 8 * hw::transfer_energy(c.link, prices.whole().bytes)));
   CHECK(number(got, "energy_j.experts") == Approx(layers * 8 * prices.gpu(std::span(&one, 1)).energy_j));
   CHECK(number(got, "energy_j.host") == 0);
   // The GPU and both sockets.

@@ -10,7 +10,8 @@ namespace orrery::hw::test_weight_formats {
 namespace {
 
 constexpr WeightFormat kAll[] = {WeightFormat::as_dtype, WeightFormat::fp16, WeightFormat::bf16,  WeightFormat::fp8,
-                                 WeightFormat::int8,     WeightFormat::int4, WeightFormat::mxfp4, WeightFormat::nvfp4};
+                                 WeightFormat::int8,     WeightFormat::int4, WeightFormat::mxfp4, WeightFormat::nvfp4,
+                                 WeightFormat::int3,     WeightFormat::int2};
 
 TEST_CASE("work counts weights in their format", "[unit]") {
   Gemm g{8, 1024, 512};

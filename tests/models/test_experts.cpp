@@ -94,6 +94,9 @@ TEST_CASE("weights take the bytes of their formats", "[unit]") {
   CHECK(hw::weight_bytes(WeightFormat::nvfp4, hw::DType::bf16, 16) == 9);   // 16 * 4 bits and a byte
   CHECK(hw::weight_bytes(WeightFormat::mxfp4, hw::DType::bf16, 32) == 17);  // 32 * 4 bits and a byte
   CHECK(hw::weight_bytes(WeightFormat::int4, hw::DType::bf16, 128) == 66);  // 128 * 4 bits and two bytes
+  CHECK(hw::weight_bytes(WeightFormat::int2, hw::DType::bf16, 128) == 34);  // 128 * 2 bits and two bytes
+  // A bit more a weight is all that a level of nested weights adds: 128 bits.
+  CHECK(hw::weight_bytes(WeightFormat::int3, hw::DType::bf16, 128) == 34 + 16);
   CHECK(hw::weight_bytes(WeightFormat::as_dtype, hw::DType::bf16, 3) == 6);
   CHECK(hw::weight_bytes(WeightFormat::nvfp4, hw::DType::bf16, 1) == 1);  // rounded up
 }

@@ -37,19 +37,24 @@ RouterTrace part_of(const RouterTrace& trace, std::int64_t first, std::int64_t l
 RouterTrace side_by_side(const RouterTrace& trace, std::int64_t texts) {
   std::int64_t each = trace.tokens() / texts;
   if (trace.context > 0 && each > trace.context) each -= each % trace.context;
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t t = 0; t < each; ++t)
+    for (std::int64_t text = 0; text < texts; ++text) tokens.push_back(text * each + t);
+  return in_order(trace, tokens);
+}
+
+RouterTrace in_order(const RouterTrace& trace, std::span<const std::int64_t> tokens) {
   RouterTrace out{.experts = trace.experts, .top_k = trace.top_k};
   for (std::size_t l = 0; l < trace.layers.size(); ++l) {
     const RouterLayer& from = trace.layers[l];
     RouterLayer layer{.layer = from.layer, .choices = {}, .scores = {}};
-    for (std::int64_t t = 0; t < each; ++t)
-      for (std::int64_t text = 0; text < texts; ++text) {
-        const std::int64_t token = text * each + t;
-        const auto choices = trace.choices(l, token, token + 1);
-        layer.choices.insert(layer.choices.end(), choices.begin(), choices.end());
-        if (from.scores.empty()) continue;
-        const auto scores = from.scores.begin() + token * trace.experts;
-        layer.scores.insert(layer.scores.end(), scores, scores + trace.experts);
-      }
+    for (const std::int64_t token : tokens) {
+      const auto choices = trace.choices(l, token, token + 1);
+      layer.choices.insert(layer.choices.end(), choices.begin(), choices.end());
+      if (from.scores.empty()) continue;
+      const auto scores = from.scores.begin() + token * trace.experts;
+      layer.scores.insert(layer.scores.end(), scores, scores + trace.experts);
+    }
     out.layers.push_back(std::move(layer));
   }
   return out;

@@ -75,4 +75,7 @@ RouterTrace part_of(const RouterTrace& trace, std::int64_t first, std::int64_t l
 /// of the trace, whole contexts where there are enough. What is left over at the end is dropped.
 RouterTrace side_by_side(const RouterTrace& trace, std::int64_t texts);
 
+/// The tokens at these places, in this order; all one text.
+RouterTrace in_order(const RouterTrace& trace, std::span<const std::int64_t> tokens);
+
 }  // namespace orrery::traces

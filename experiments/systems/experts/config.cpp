@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/base/named_part.hpp"
 #include "experiments/base/platform_choice.hpp"
 #include "experiments/experts/placement_trial.hpp"
+#include "experiments/systems/experts/draws.hpp"
 
 namespace orrery::experiments::experts {
 namespace {
@@ -63,9 +65,13 @@ void check_memories(const Node& root, const Config& config, sim::Faults& faults)
     faults.add(place_of(policies, "spread"),
                fmt::format("expected at most {} requests in one cache, got {} tokens of {} experts in {} layers",
                            kMostRequests, config.tokens, config.trace.top_k, config.expert_layers()));
-  if (config.storage && !config.host && !s.policies.host_share)
+  if (config.storage && !config.host && !s.policies.host_share && !s.model.bits)
     faults.add(place_of(policies, "host_share"),
                "expected a share of the experts that the host's memory keeps, for no host is named");
+  if (s.policies.pool == 1 && s.policies.groups.name != "arrival")
+    faults.add(
+        place_of(policies, "pool"),
+        fmt::format("expected a pool of 2 steps at least: {} has nothing to choose from", s.policies.groups.name));
   if (!config.storage && s.policies.host_share)
     faults.add(place_of(policies, "host_share"), "expected machine.storage, which has the others");
 }
@@ -90,6 +96,59 @@ void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
   if (config.storage) faults.add(place_of(machine, "storage"), "the experts of ranks are on no drive");
   if (s.workload.skip == 0)
     faults.add(place_of(section(root, "workload"), "skip"), "expected first steps, 1 at least, to plan a placement on");
+}
+
+/// What experts in several numbers of bits, and modules of unlike sizes, cannot be together with.
+void check_variants(const Node& root, const Config& config, sim::Faults& faults) {
+  const Sections& s = config.sections;
+  const Node model = section(root, "model"), policies = section(root, "policies");
+  const auto no_prefetch_or_ranks = [&](const char* what) {
+    if (s.machine.ranks > 1)
+      faults.add(place_of(section(root, "machine"), "ranks"), fmt::format("expected one rank with model.{}", what));
+    if (s.policies.prefetch.accuracy > 0)
+      faults.add(place_of(policies, "prefetch"), fmt::format("expected no prefetch with model.{}", what));
+  };
+  if (!s.model.modules.empty()) {
+    const auto where = place_of(model, "modules");
+    no_prefetch_or_ranks("modules");
+    if (static_cast<std::int64_t>(s.model.modules.size()) != config.model.experts.count)
+      faults.add(where, fmt::format("expected a size for each of {} experts, got {}", config.model.experts.count,
+                                    s.model.modules.size()));
+    if (std::ranges::max(s.model.modules) == 0) faults.add(where, "expected one size above 0 at least");
+    for (const std::int64_t size : s.model.modules)
+      if (size % s.machine.devices != 0)
+        faults.add(where, fmt::format("a size of {} is not divided by {} devices", size, s.machine.devices));
+    if (s.policies.share && *s.policies.share < 1)
+      faults.add(place_of(policies, "share"), "modules of unlike sizes all stay on the GPU: expected a share of 1");
+    if (s.model.bits) faults.add(place_of(model, "bits"), "expected either 'bits' or 'modules'");
+  }
+  if (!s.model.bits) return;
+  no_prefetch_or_ranks("bits");
+  const std::vector<BitLevel>& levels = s.model.bits->levels;
+  const auto where = place_of(section(model, "bits"), "levels");
+  if (levels.size() < 2 || levels.size() > 8)
+    return faults.add(where, fmt::format("expected 2 to 8 levels, got {}", levels.size()));
+  double sum = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    sum += levels[i].share;
+    if (hw::bits_64ths(levels[i].weights) == 0)
+      faults.add(where, "expected a format with a number of bits of its own, got as_dtype");
+    else if (i > 0 && hw::bits_64ths(levels[i].weights) <= hw::bits_64ths(levels[i - 1].weights))
+      faults.add(where, fmt::format("expected more bits from level to level, got {} after {}",
+                                    to_string(levels[i].weights), to_string(levels[i - 1].weights)));
+  }
+  if (std::abs(sum - 1) > 1e-6) faults.add(where, fmt::format("expected shares of 1 together, got {:.6g}", sum));
+  if (!s.machine.host.part.empty())
+    faults.add(place_of(section(root, "machine"), "host"),
+               "experts in several numbers of bits are computed by the GPU: "
+               "expected no host");
+  const auto units = config.expert_layers() * config.trace.experts * static_cast<std::int64_t>(levels.size());
+  if (units > (1 << 16))
+    faults.add(where, fmt::format("expected at most 65,536 levels of experts in one cache, got {}", units));
+  if (config.tokens >
+      kMostRequests / (config.expert_layers() * config.trace.top_k * static_cast<std::int64_t>(levels.size())))
+    faults.add(where, fmt::format("expected at most {} requests in one cache, got {} tokens of {} experts in {} layers",
+                                  kMostRequests, config.tokens, config.trace.top_k, config.expert_layers()));
 }
 
 void read_model(const Node& model, Config& config, sim::Faults& faults) {
@@ -208,16 +267,20 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   if (!faults.empty()) return config;
   check_ranks(root, config, faults);
   check_memories(root, config, faults);
+  check_variants(root, config, faults);
   if (config.active() > config.trace.top_k)
     faults.add(
         place_of(section(root, "model"), "active"),
         fmt::format("more activated experts than the router chose: {} of {}", config.active(), config.trace.top_k));
   const WorkloadParams& w = config.sections.workload;
-  const std::int64_t steps = config.tokens / w.batch / w.chunk;
-  if (steps < w.skip + 1)
+  // Each time that all texts have had a turn is `pool` steps, of which a rule that makes some wait may leave one.
+  const std::int64_t turns = config.tokens / config.texts_underway() / w.chunk;
+  const std::int64_t pool = config.sections.policies.pool, a_turn = std::max<std::int64_t>(1, pool - 1);
+  if (turns * a_turn < w.skip + 1)
     faults.add(workload.origin(),
                fmt::format("expected {} tokens of router choices at least for {} steps of {} texts, got {}",
-                           (w.skip + 1) * w.batch * w.chunk, w.skip + 1, w.batch, config.tokens));
+                           (w.skip + a_turn) / a_turn * config.texts_underway() * w.chunk, w.skip + 1,
+                           config.texts_underway(), config.tokens));
   if (!faults.empty()) return config;
   if (config.sections.machine.ranks > 1) check_placement(root, config, faults);
   return config;
@@ -229,7 +292,9 @@ void draw_choices(Config& config) {
   if (w.router.generator)
     config.trace = traces::generate_router_trace(*w.router.generator, static_cast<std::uint64_t>(s.run.seed));
   trim(config.trace, config.active());
-  if (w.batch > 1) config.trace = traces::side_by_side(config.trace, w.batch);
+  if (config.texts_underway() > 1) config.trace = traces::side_by_side(config.trace, config.texts_underway());
+  if (s.policies.pool > 1) regroup(config);
+  if (s.model.bits) config.levels = draw_levels(config);
   if (s.machine.ranks > 1)
     config.placement = s.policies.placement.make()->place(
         placement_view_of(config, placement_view(config.trace, {0, w.skip * config.step_tokens()})));

@@ -14,9 +14,11 @@
 #include "hw/parts/memory_tier.hpp"
 #include "hw/parts/nic.hpp"
 #include "models/transformer/transformer.hpp"
+#include "policies/expert_order/expert_order.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
 #include "policies/expert_schedule/expert_schedule.hpp"
 #include "policies/experts/expert_cache.hpp"
+#include "policies/token_groups/token_groups.hpp"
 #include "traces/router/generator.hpp"
 
 namespace orrery::experiments::experts {
@@ -83,11 +85,49 @@ struct MachineParams {
   }
 };
 
+struct BitLevel {
+  hw::WeightFormat weights = hw::WeightFormat::int4;
+  double share = 1;
+  static constexpr auto fields() {
+    return sim::FieldTable{
+        sim::required(sim::field("weights", &BitLevel::weights, "Format of an expert's weights at this level.")),
+        sim::required(sim::field("share", &BitLevel::share, sim::Unit::ratio, sim::between(0, 1),
+                                 "Of a token's experts, or of all experts, that are computed with it."))};
+  }
+};
+
+/// Who has a number of bits: each choice of each token, or each expert for all tokens.
+enum class BitsBy : std::uint8_t { token, expert };
+constexpr auto enum_names(BitsBy) {
+  using enum BitsBy;
+  return sim::names<BitsBy>({{"token", token}, {"expert", expert}});
+}
+
+struct BitsParams {
+  std::vector<BitLevel> levels;
+  BitsBy by = BitsBy::token;
+  bool nested = true;
+  std::int64_t seed = 1;
+  static constexpr auto fields() {
+    using P = BitsParams;
+    return sim::FieldTable{
+        sim::required(sim::field("levels", &P::levels, "Numbers of bits, the fewest first; 2 to 8 levels.")),
+        sim::field("by", &P::by,
+                   "Who has a level: each choice of a token, as a second router says; or each expert, those chosen "
+                   "most often the most bits."),
+        sim::field("nested", &P::nested,
+                   "Whether a level adds bits to the one below it; else each is a copy of all weights."),
+        sim::field("seed", &P::seed, sim::Unit::none, sim::at_least(0), "Of the second router's draws.")};
+  }
+};
+
 struct ModelParams {
   std::string config;
   hw::DType dtype = hw::DType::bf16;
   std::optional<hw::WeightFormat> weight_format, expert_format;
   std::optional<std::int64_t> active;
+  std::optional<BitsParams> bits;
+  std::vector<std::int64_t> modules;
   static constexpr auto fields() {
     using M = ModelParams;
     using sim::Unit;
@@ -98,7 +138,13 @@ struct ModelParams {
         sim::field("weight_format", &M::weight_format, "Of projections and feed-forward; null: as published."),
         sim::field("expert_format", &M::expert_format, "Of experts; null: as weight_format, else as published."),
         sim::field("active", &M::active, Unit::count, sim::between(1, 1 << 14),
-                   "Experts that a token uses of those its router chose, the best first; null: all.")};
+                   "Experts that a token uses of those its router chose, the best first; null: all."),
+        sim::field("bits", &M::bits,
+                   "Experts in several numbers of bits, as D2MoE has them; null: all as expert_format."),
+        sim::field(
+            "modules", &M::modules, Unit::count, sim::between(0, 1 << 24),
+            "Intermediate size of each expert, where they are unlike as Duo-LLM's; 0: the layer is skipped. Empty: "
+            "all as the model says.")};
   }
 };
 
@@ -194,6 +240,10 @@ struct ExchangeParams {
 struct PolicyParams {
   policies::ExpertCacheRegistry::Choice cache;
   policies::ExpertScheduleRegistry::Choice schedule;
+  policies::ExpertOrderRegistry::Choice order;
+  policies::TokenGroupsRegistry::Choice groups;
+  std::int64_t pool = 1;
+  bool as_they_come = true;
   std::optional<double> share, host_share;
   policies::ExpertCacheRegistry::Choice host_cache;
   SlotSpread spread = SlotSpread::even;
@@ -207,6 +257,12 @@ struct PolicyParams {
     return sim::FieldTable{
         sim::choice("cache", &P::cache, "lru", "Which experts stay in the GPU's memory."),
         sim::choice("schedule", &P::schedule, "host", "Where experts are computed that are not there."),
+        sim::choice("order", &P::order, "by_expert", "Which missing experts, or levels of them, come first."),
+        sim::field("as_they_come", &P::as_they_come,
+                   "Whether the GPU computes each expert once it has arrived; else all once the last has."),
+        sim::choice("groups", &P::groups, "arrival", "Which of the tokens that wait share a step."),
+        sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
+                   "Steps' worth of texts that `groups` chooses from: `batch` times so many go side by side."),
         sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
                    "Of the experts, that the GPUs have slots for; null: as many as fit."),
         sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in the host's memory."),
@@ -260,6 +316,8 @@ struct Config {
   /// Read whole; of a generator only how many experts there are, until draw_choices().
   traces::RouterTrace trace;
   std::int64_t tokens = 0;                          ///< of the trace
+  std::vector<std::vector<std::uint8_t>> levels;    ///< of model.bits: by layer of the trace and choice
+  std::vector<std::int64_t> texts;                  ///< by token of the trace: whose it is
   std::vector<policies::LayerPlacement> placement;  ///< by layer of the trace; empty for one rank
   std::vector<std::filesystem::path> inputs;
   /// Layers with experts.
@@ -267,14 +325,17 @@ struct Config {
   /// Tokens of a step, and steps that are played, those that are skipped among them.
   std::int64_t step_tokens() const { return sections.workload.batch * sections.workload.chunk; }
   std::int64_t steps() const;
+  /// Texts that are under way.
+  std::int64_t texts_underway() const { return sections.workload.batch * sections.policies.pool; }
   /// Experts that a token uses.
   std::int64_t active() const { return sections.model.active.value_or(trace.top_k); }
 };
 
 Config read_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
-/// What a run needs beside: `trace` drawn where a generator does, texts side by side and with the choices that count;
-/// `placement` of several ranks. Kept from read_config(), for a config is read far more often than it is run.
+/// What a run needs beside: `trace` drawn where a generator does, with the choices that count and its tokens in the
+/// order in which steps take them; `levels`, and `placement` of several ranks. Kept from read_config(), for a config is
+/// read far more often than it is run.
 void draw_choices(Config& config);
 
 }  // namespace orrery::experiments::experts

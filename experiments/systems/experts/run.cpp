@@ -38,11 +38,14 @@ class Player {
       : config_(config),
         prices_(prices),
         schedule_(config.sections.policies.schedule.make()),
+        order_(config.sections.policies.order.make()),
         trace_(config.trace),
         foretell_(static_cast<std::uint64_t>(config.sections.policies.prefetch.seed), "experts/prefetch"),
         layers_(slots.size()),
         pooled_(config.sections.policies.spread == SlotSpread::pooled),
-        tokens_(static_cast<std::size_t>(config.trace.experts)) {
+        tokens_(static_cast<std::size_t>(config.trace.experts)),
+        gpu_rows_(std::max<std::size_t>(1, config.sections.model.modules.size())),
+        gaps_(config) {
     for (LayerState& layer : layers_) {
       layer.arrives_ps.assign(tokens_.size(), 0);
       layer.ahead.assign(tokens_.size(), false);
@@ -72,6 +75,7 @@ class Player {
         begin_ps_ = now_ps_;
       }
       play_step(step * a_step, a_step);
+      gaps_.done(step * a_step, a_step, now_ps_, totals_.token_gap);
       ++totals_.steps;
     }
     totals_.time_ps = now_ps_ - begin_ps_;
@@ -156,6 +160,7 @@ class Player {
       ++layer.counts.requests;
       if (!work.here) ++layer.counts.misses;
     }
+    put_in_order();
     if (!layer.cache) return;
     policies::ExpertRequest request{.first = token * trace_.top_k, .experts = chosen, .scores = {}};
     if (pooled_) {
@@ -171,6 +176,21 @@ class Player {
     layer.cache->look_up(request);
   }
 
+  /// The missing experts of a layer in the order in which they are to come; the others keep their places.
+  void put_in_order() {
+    std::vector<policies::ExpertLoad> loads;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < work_.size(); ++i)
+      if (!work_[i].here) {
+        loads.push_back({.expert = work_[i].expert, .tokens = work_[i].tokens});
+        places.push_back(i);
+      }
+    if (loads.size() < 2) return;
+    const std::vector<policies::ExpertWork> before = work_;
+    const std::vector<std::size_t> order = order_->order(loads);
+    for (std::size_t i = 0; i < order.size(); ++i) work_[places[i]] = before[places[order[i]]];
+  }
+
   void play_layer(std::size_t l, std::int64_t token, std::int64_t count) {
     now_ps_ += layer_dense_ps_;
     gather(l, token, count);
@@ -179,13 +199,14 @@ class Player {
     const std::vector<ExpertPlace> places = schedule_->place(
         {.work = work_, .prices = prices_, .link_busy_ps = link_busy, .host_computes = config_.host.has_value()});
     bring_to_host(l, places);
-    gpu_rows_.clear();
+    for (auto& rows : gpu_rows_) rows.clear();
     host_rows_.clear();
     late_.clear();
     host_begin_ps_ = now_ps_;
     std::int64_t link_free = now_ps_ + link_busy;
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const policies::ExpertWork& work = work_[i];
+      note_work(kind_of(work.expert), work.tokens);
       if (places[i] == ExpertPlace::host) {
         host_rows_.push_back(work.tokens);
         host_begin_ps_ = std::max(host_begin_ps_, in_host_ps_[i]);
@@ -193,13 +214,14 @@ class Player {
       } else if (work.here) {
         ++totals_.on_gpu;
         if (work.ready_ps == 0)
-          gpu_rows_.push_back(work.tokens);
+          gpu_rows_[kind_of(work.expert)].push_back(work.tokens);
         else
           late_.push_back({now_ps_ + work.ready_ps, work.tokens});
       } else {
         ++totals_.fetched;
         link_free = std::max(link_free, in_host_ps_[i]) + prices_.copy_ps();
         totals_.link_ps += prices_.copy_ps();
+        totals_.copies_j += prices_.whole().copy_j;
         late_.push_back({link_free, work.tokens});
         if (layer.cache) {
           layer.cache->load(static_cast<ExpertId>(layer.first + work.expert));
@@ -212,13 +234,26 @@ class Player {
     finish(l, token, count);
   }
 
+  /// Which of the prices an expert has.
+  std::size_t kind_of(ExpertId e) const { return gpu_rows_.size() > 1 ? e : 0; }
+
+  void note_work(std::size_t kind, std::int64_t tokens) {
+    const double flops = prices_.flops(kind);
+    if (flops == 0) return;  // a module that skips the layer
+    totals_.flops += flops * static_cast<double>(tokens);
+    totals_.weight_bytes += static_cast<double>(prices_.weight_bytes(kind));
+    totals_.rows += tokens;
+    ++totals_.groups;
+  }
+
   /// When each expert that the host computes or sends is in its memory; what is not there is read from the drive.
   void bring_to_host(std::size_t l, const std::vector<ExpertPlace>& places) {
     in_host_ps_.assign(work_.size(), now_ps_);
     if (!config_.storage) return;
     const auto read = [&] {
-      drive_free_ps_ = std::max(drive_free_ps_, now_ps_) + prices_.read_ps();
-      totals_.drive_ps += prices_.read_ps();
+      drive_free_ps_ = std::max(drive_free_ps_, now_ps_) + prices_.whole().read_ps;
+      totals_.drive_ps += prices_.whole().read_ps;
+      totals_.copies_j += prices_.whole().read_j;
       ++totals_.read;
       return drive_free_ps_;
     };
@@ -237,9 +272,15 @@ class Player {
 
   /// Runs what was placed, and copies ahead while the layer lasts.
   void finish(std::size_t l, std::int64_t token, std::int64_t count) {
-    const Priced there = prices_.gpu(gpu_rows_);
-    std::int64_t gpu = now_ps_ + there.time_ps, busy = there.time_ps;
-    totals_.experts_j += there.energy_j;
+    std::int64_t gpu = now_ps_, busy = 0;
+    if (!config_.sections.policies.as_they_come)
+      for (const auto& [arrives, rows] : late_) gpu = std::max(gpu, arrives);
+    for (std::size_t kind = 0; kind < gpu_rows_.size(); ++kind) {
+      const Priced there = prices_.gpu(gpu_rows_[kind], kind);
+      gpu += there.time_ps;
+      busy += there.time_ps;
+      totals_.experts_j += there.energy_j;
+    }
     std::ranges::sort(late_);
     for (const auto& [arrives, rows] : late_) {
       const Priced one = prices_.gpu(std::span(&rows, 1));
@@ -321,6 +362,7 @@ class Player {
         next.arrives_ps[e] = link_free_ps_;
         next.ahead[e] = true;
         totals_.link_ps += prices_.copy_ps();
+        totals_.copies_j += prices_.whole().copy_j;
         ++totals_.prefetched;
       }
     }
@@ -329,6 +371,7 @@ class Player {
   const Config& config_;
   const Prices& prices_;
   std::unique_ptr<policies::ExpertSchedule> schedule_;
+  std::unique_ptr<policies::ExpertOrder> order_;
   const traces::RouterTrace& trace_;
   sim::RandomStream foretell_;
   std::vector<LayerState> layers_;
@@ -341,11 +384,13 @@ class Player {
   std::int64_t played_ = 0;           // layers
   std::vector<std::int64_t> tokens_;  // by expert, of the layer at work
   std::vector<policies::ExpertWork> work_;
-  std::vector<std::int64_t> gpu_rows_, host_rows_;
+  std::vector<std::vector<std::int64_t>> gpu_rows_;  // by kind
+  std::vector<std::int64_t> host_rows_;
   std::vector<ExpertId> wanted_;  // of the host, by the layer at work
   std::int64_t host_begin_ps_ = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> late_;  // when a copy is there, and its tokens
   std::int64_t layer_dense_ps_ = 0, now_ps_ = 0, begin_ps_ = 0, link_free_ps_ = 0;
+  TokenGaps gaps_;
   RunTotals totals_;
 };
 
@@ -371,6 +416,17 @@ std::optional<policies::ExpertCounts> one_by_one(const Config& config, const std
                       {.slots = slots[l], .look_up = LookUp::request});
   }
   return sum;
+}
+
+void TokenGaps::done(std::int64_t first, std::int64_t count, std::int64_t now_ps, sim::SampleStats& gaps) {
+  for (std::int64_t token = first; token < first + count; ++token) {
+    const auto texts = static_cast<std::int64_t>(last_ps_.size());
+    std::int64_t& last =
+        last_ps_[static_cast<std::size_t>(texts_.empty() ? token % texts : texts_[static_cast<std::size_t>(token)])];
+    // Tokens of one chunk are done at once.
+    if (last >= 0 && last < now_ps) gaps.add(now_ps - last);
+    last = now_ps;
+  }
 }
 
 RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots,

@@ -18,6 +18,7 @@
 #include "experiments/systems/experts/config.hpp"
 #include "experiments/systems/experts/prices.hpp"
 #include "policies/experts/residency.hpp"
+#include "sim/statistics.hpp"
 
 namespace orrery::experiments::experts {
 
@@ -29,6 +30,12 @@ struct RunTotals {
   std::int64_t read = 0;                              ///< experts, from the drive
   std::int64_t prefetched = 0, prefetched_used = 0;
   double experts_j = 0, host_j = 0;  ///< dynamic, of the experts' products
+  double copies_j = 0;               ///< of copies and of reads from the drive
+  /// Of the experts' products: FLOPs, bytes of weights that they read, and how many products of one expert (of one
+  /// level of it) for all of its tokens; rows that they have.
+  double flops = 0, weight_bytes = 0;
+  std::int64_t groups = 0, rows = 0;
+  sim::SampleStats token_gap = sim::SampleStats();  ///< ps between two tokens of a text, the ends of their steps
   policies::ExpertCounts counts;
   std::vector<double> layer_hit_rate;
 };
@@ -40,6 +47,19 @@ std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts,
 /// layers with slots, from empty caches; no machine has a part in it. Nothing where experts are copied ahead or all
 /// layers share a cache.
 std::optional<policies::ExpertCounts> one_by_one(const Config& config, const std::vector<std::int64_t>& slots);
+
+/// When tokens of the same text are done.
+class TokenGaps {
+ public:
+  explicit TokenGaps(const Config& config)
+      : texts_(config.texts), last_ps_(static_cast<std::size_t>(config.texts_underway()), -1) {}
+  /// Tokens [first, first + count) are done at a time.
+  void done(std::int64_t first, std::int64_t count, std::int64_t now_ps, sim::SampleStats& gaps);
+
+ private:
+  const std::vector<std::int64_t>& texts_;  ///< by token; empty: texts take turns
+  std::vector<std::int64_t> last_ps_;       ///< by text; -1: none yet
+};
 
 /// `host_slots`: experts of all layers that the host's memory keeps, where there is a drive.
 RunTotals play(const Config& config, const Prices& prices, const std::vector<std::int64_t>& slots,

@@ -8,6 +8,7 @@
 
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/base/figures.hpp"
+#include "experiments/systems/experts/nested.hpp"
 #include "experiments/systems/experts/ranks.hpp"
 #include "experiments/systems/experts/run.hpp"
 
@@ -75,14 +76,18 @@ class ExpertsExperiment final : public ConfigExperiment {
     } else if (memory.lacks.empty()) {
       const auto slots =
           layer_slots(config_.expert_layers(), config_.trace.experts, memory.share, config_.sections.policies.spread);
-      const RunTotals totals = play(config_, prices, slots, memory.host_slots);
-      write_times(totals, one_by_one(config_, slots), node);
-      const double copies = static_cast<double>(totals.fetched + totals.prefetched);
+      const std::optional<BitsParams>& bits = config_.sections.model.bits;
+      const auto all = static_cast<double>(config_.expert_layers() * config_.trace.experts);
+      const RunTotals totals =
+          bits ? play_nested(config_, prices,
+                             std::llround(memory.share * all * static_cast<double>(all_level_slots(*bits))))
+               : play(config_, prices, slots, memory.host_slots);
+      write_times(totals, bits ? std::nullopt : one_by_one(config_, slots), node);
       write_energy(prices.idle_w(), totals.time_ps, totals.steps,
                    {{"dense", static_cast<double>(totals.steps) * prices.dense_j()},
                     {"experts", totals.experts_j},
                     {"host", totals.host_j},
-                    {"copies", copies * prices.copy_j() + static_cast<double>(totals.read) * prices.read_j()}},
+                    {"copies", totals.copies_j}},
                    node);
     }
     Node& bytes = node.set("memory_bytes", Node::object());
@@ -106,13 +111,14 @@ class ExpertsExperiment final : public ConfigExperiment {
     const double room = (1 - s.machine.memory_margin) * static_cast<double>(config_.gpu->memory_bytes);
     Memory out{.dense = prices.dense_bytes(), .kv = prices.kv_bytes()};
     const double left = room - static_cast<double>(out.dense + out.kv);
-    const double fits = std::floor(std::max(0.0, left) / static_cast<double>(prices.expert_bytes()));
+    const double each = static_cast<double>(prices.layer_bytes()) / static_cast<double>(config_.trace.experts);
+    const double fits = std::floor(std::max(0.0, left) / each);
     const bool ranks = s.machine.ranks > 1;  // each holds what is placed there
     const double slots = ranks              ? static_cast<double>(most_slots(config_))
                          : s.policies.share ? std::round(*s.policies.share * static_cast<double>(all))
                                             : std::min(fits, static_cast<double>(all));
     out.share = slots / static_cast<double>(all);
-    out.experts = static_cast<std::int64_t>(slots) * prices.expert_bytes();
+    out.experts = std::llround(slots * each);
     out.gpu = out.dense + out.kv + out.experts;
     const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
     if (left < 0)
@@ -121,7 +127,10 @@ class ExpertsExperiment final : public ConfigExperiment {
     else if (slots > fits)
       out.lacks = fmt::format("a share of {:.3g} of the experts needs {}, the GPU has {} left of {}", out.share,
                               bytes(static_cast<double>(out.experts)), bytes(left), bytes(room));
-    else
+    else if (!s.model.modules.empty() && slots < static_cast<double>(all))
+      out.lacks = fmt::format("modules of unlike sizes all stay on the GPU and need {}, it has {} left of {}",
+                              bytes(each * static_cast<double>(all)), bytes(left), bytes(room));
+    else if (!s.model.bits)
       fit_host(prices, all, slots < static_cast<double>(all) && !ranks, out);
     return out;
   }
@@ -215,6 +224,13 @@ class ExpertsExperiment final : public ConfigExperiment {
     experts.set("fetched", ratio(static_cast<double>(totals.fetched), steps));
     experts.set("host", ratio(static_cast<double>(totals.on_host), steps));
     if (config_.storage) experts.set("read", ratio(static_cast<double>(totals.read), steps));
+    node.set("token_gap_s", distribution_figures(totals.token_gap, 1e-12, kLatencyQuantiles));
+    const double layers = steps * static_cast<double>(config_.expert_layers());
+    Node& work = node.set("experts_work", Node::object());
+    work.set("flops_per_token", ratio(totals.flops, tokens * steps));
+    work.set("weight_bytes_a_step", ratio(totals.weight_bytes, steps));
+    work.set("products_a_layer", ratio(static_cast<double>(totals.groups), layers));
+    work.set("tokens_a_product", ratio(static_cast<double>(totals.rows), static_cast<double>(totals.groups)));
     Node& ahead = node.set("prefetched", Node::object());
     ahead.set("copies", Node::integer(totals.prefetched));
     ahead.set("used", Node::integer(totals.prefetched_used));

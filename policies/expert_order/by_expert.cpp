@@ -1,0 +1,29 @@
+// One expert after another, as tokens chose them; of an expert all levels before the next expert's.
+#include <numeric>
+
+#include "policies/expert_order/expert_order.hpp"
+
+namespace orrery::policies {
+namespace {
+
+struct ByExpertParams {
+  static constexpr auto fields() { return sim::FieldTable<ByExpertParams, 0>(); }
+};
+
+class ByExpert final : public ExpertOrder {
+ public:
+  std::vector<std::size_t> order(std::span<const ExpertLoad> loads) const override {
+    std::vector<std::size_t> out(loads.size());
+    std::iota(out.begin(), out.end(), std::size_t{0});
+    return out;
+  }
+};
+
+}  // namespace
+
+void add_by_expert_order(ExpertOrderRegistry& registry) {
+  registry.add<ByExpertParams>("by_expert", "One expert after another, all of its levels at once.",
+                               [](const ByExpertParams&) { return std::make_unique<ByExpert>(); });
+}
+
+}  // namespace orrery::policies
