@@ -91,6 +91,46 @@ Choices drawn(std::int64_t experts, std::int64_t top_k, std::int64_t tokens, std
   return out;
 }
 
+/// Two layers of two experts with three levels each, of two slots and one and one.
+struct Nested {
+  explicit Nested(std::int64_t slots)
+      : setup{.experts = 12, .slots = slots, .levels = 3, .layer_experts = 6, .sizes = sizes} {}
+  ExpertResidency cache(const std::string& policy) { return {choice(policy).make(setup), setup}; }
+  std::vector<std::uint8_t> sizes{2, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1};
+  ExpertCacheSetup setup;
+};
+
+TEST_CASE("expert caches: levels take their own numbers of slots", "[unit]") {
+  Nested nested(5);
+  ExpertResidency cache = nested.cache("lru");
+  const Choices first{0, 1, 2}, second{3, 4};
+  CHECK(cache.use({.experts = first}) == 3);  // 2 + 1 + 1 slots
+  CHECK(cache.use({.first = 3, .experts = second}) == 2);
+  // The second needs 2 + 1 slots and 1 was free: the least recent, 0 with its two, makes room.
+  CHECK_FALSE(cache.holds(0));
+  CHECK(cache.holds(1));
+  CHECK(cache.holds(2));
+  CHECK(cache.holds(3));
+  CHECK_FALSE(cache.counts().evictions > 2);
+}
+
+TEST_CASE("expert caches: d2moe frees high bits, then low bits of the layer that was used last", "[unit]") {
+  Nested nested(8);
+  ExpertResidency cache = nested.cache("d2moe");
+  const Choices first{0, 1, 2, 3, 4, 5}, second{6}, third{7}, fourth{8, 9};
+  CHECK(cache.use({.experts = first}) == 6);  // all 8 slots
+  // The next layer's base takes two slots: of the layer before, both third levels go.
+  CHECK(cache.use({.first = 6, .experts = second}) == 1);
+  CHECK_FALSE(cache.holds(2));
+  CHECK_FALSE(cache.holds(5));
+  CHECK(cache.holds(1));
+  // Its own layer was asked last: its base is not asked for now and goes first.
+  CHECK(cache.use({.first = 7, .experts = third}) == 1);
+  CHECK_FALSE(cache.holds(6));
+  CHECK(cache.holds(7));
+  CHECK(cache.holds(4));
+}
+
 }  // namespace
 
 TEST_CASE("expert caches: who goes, by hand", "[unit]") {

@@ -133,8 +133,9 @@ std::vector<Shares> popularities(const RouterGenerator& p, std::int64_t layer, s
     random.shuffle(std::span(out));
     return out;
   };
-  // A popularity that is given is the first layer's and domain's as it stands; elsewhere other experts have it.
-  const Shares base = p.popularity.empty() || layer > 0 ? shuffled() : shares;
+  // A popularity that is given is the first layer's and domain's as it stands; elsewhere other experts have it, unless
+  // experts are the same modules in every layer.
+  const Shares base = p.popularity.empty() || (layer > 0 && !p.every_layer) ? shuffled() : shares;
   std::vector<Shares> out{base};
   for (std::int64_t domain = 1; domain < p.domains; ++domain) {
     Shares own = shuffled();
@@ -205,6 +206,9 @@ sim::FieldRows<RouterGenerator> RouterGenerator::fields() {
                  "How even a drawn popularity is: alpha of a symmetric Dirichlet distribution."),
       sim::field("popularity", &G::popularity, Unit::none, sim::at_least(0),
                  "Popularity of each expert of the first layer and domain; none: drawn."),
+      sim::field(
+          "every_layer", &G::every_layer,
+          "Whether `popularity` is that of every layer as it stands; else other experts have it in other layers."),
       sim::field("domains", &G::domains, Unit::count, sim::between(1, 1 << 10), "Domains whose texts take turns."),
       sim::field("alike", &G::alike, Unit::ratio, sim::between(0, 1),
                  "Share of popularity that domains have in common."),

@@ -40,6 +40,7 @@ struct RouterGenerator {
   double concentration = 10;  ///< of texts about their domain: the larger, the more alike
   double spread = 0.45;       ///< of a drawn popularity: alpha of a symmetric Dirichlet; the smaller, the more skewed
   std::vector<double> popularity;  ///< by expert; empty: drawn
+  bool every_layer = false;        ///< `popularity` is that of every layer, else other experts have it in others
   std::int64_t domains = 1;        ///< whose texts take turns
   double alike = 0;                ///< share of popularity that domains have in common
   RouterScores scores = RouterScores::none;

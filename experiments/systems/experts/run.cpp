@@ -151,7 +151,7 @@ class Player {
       if (tokens_[e]++ == 0) work_.push_back({.expert = e});
     for (policies::ExpertWork& work : work_) {
       work.tokens = std::exchange(tokens_[work.expert], 0);
-      work.here = layer.holds(work.expert);
+      work.here = unlike() || layer.holds(work.expert);
       work.ready_ps = work.here ? std::max<std::int64_t>(0, layer.arrives_ps[work.expert] - now_ps_) : 0;
       if (work.here && layer.ahead[work.expert]) {
         layer.ahead[work.expert] = false;
@@ -235,7 +235,9 @@ class Player {
   }
 
   /// Which of the prices an expert has.
-  std::size_t kind_of(ExpertId e) const { return gpu_rows_.size() > 1 ? e : 0; }
+  std::size_t kind_of(ExpertId e) const { return unlike() ? e : 0; }
+  /// Modules of unlike sizes, which are all there from the beginning.
+  bool unlike() const { return gpu_rows_.size() > 1; }
 
   void note_work(std::size_t kind, std::int64_t tokens) {
     const double flops = prices_.flops(kind);

@@ -241,6 +241,8 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
         "Experts", "[../explain/experts.md](../explain/experts.md), [../explain/expert-offload.md](../explain/expert-offload.md)",
         [(["expert_cache"], "Caches", "`policies.cache` of system `experts`; `orrery experts cache`"),
          (["expert_schedule"], "Schedules", "`policies.schedule` of system `experts`"),
+         (["expert_order"], "Orders of loads", "`policies.order` of system `experts`"),
+         (["token_groups"], "Groups of tokens", "`policies.groups` of system `experts`"),
          (["expert_placement"], "Placements", "`orrery experts place`")])),
     "expressions.md": ("names that expressions may use", kinds_page(
         "Names in expressions", "What a formula of policy `expression` may use, by decision. "
