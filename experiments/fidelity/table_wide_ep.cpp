@@ -84,6 +84,11 @@ class Serving final : public TableKind {
       const bool known = system.starts_with("SGLang default routing") || system == "SGLang" ||
                          system.starts_with("SGLang perfect balance") || system == "DeepSeek profile";
       const std::string& length = table.text(row, "input_or_kv_len");
+      if (const auto batch = batch_of_users(table, row))
+        return add_rate(
+            out, kRate, table, row,
+            {.ep = table.count(row, "ep"), .decodes = *batch, .length = std::stoll(length), .imbalance = kEven},
+            device);
       if (!known || (metric != "tokens_per_s_node" && !gain) || (length.empty() && !gain))
         return out.skip(kRate, row, "no rate of a step whose batch and lengths are stated, or with draft tokens");
       // The gain at a batch of 32 is of the same run as that at 256: 2,000 tokens each.
@@ -92,13 +97,11 @@ class Serving final : public TableKind {
       const bool prefill = table.text(row, "phase") == "prefill";
       (prefill ? step.prompt_tokens : step.decodes) = std::stoll(batch);
       // EPLB leaves 0.109 on 32 GPUs (moe_ep_imbalance.csv, TensorRT-LLM); profiles and "perfect balance" nothing.
-      if (system == "SGLang" || system.starts_with("SGLang default")) step.imbalance = 0.109;
+      if (system == "SGLang" || system.starts_with("SGLang default")) step.imbalance = kEven;
       if (gain)
         return out.add("two-batch overlap", row, table.number(row, "value"),
                        alone_s(device, step) / in_turns_s(device, step));
-      const double tokens = static_cast<double>(step.decodes + step.prompt_tokens);
-      out.add(kRate, row, table.number(row, "value"), 8 * tokens / in_turns_s(device, step),
-              {prefill ? "prefill" : "decode"});
+      add_rate(out, kRate, table, row, step, device);
     });
   }
   std::string shape_key(const MeasuredTable& table, std::size_t row) const override {
@@ -106,6 +109,34 @@ class Serving final : public TableKind {
   }
 
  private:
+  /// EPLB's (moe_ep_imbalance.csv, TensorRT-LLM, 32 GPUs).
+  static constexpr double kEven = 0.109;
+
+  /// Decodes of a GPU, by Little's law, where a table says tokens/s of a node (this row) and of a user: who has 21
+  /// tokens a second is there 1/21 s for each. Nothing for other rows.
+  static std::optional<std::int64_t> batch_of_users(const MeasuredTable& table, std::size_t row) {
+    if (table.text(row, "metric") != "tokens_per_s_node" || table.text(row, "phase") != "decode" ||
+        !table.text(row, "batch_per_gpu").empty() || table.text(row, "input_or_kv_len").empty())
+      return std::nullopt;
+    for (std::size_t i = 0; i < table.rows(); ++i) {
+      if (table.text(i, "metric") != "tokens_per_s_per_user" || table.text(i, "system") != table.text(row, "system") ||
+          table.text(i, "ep") != table.text(row, "ep"))
+        continue;
+      const std::string& range = table.text(i, "value");  // "20-22"
+      const std::size_t dash = range.find('-');
+      const double low = std::stod(range), high = dash == std::string::npos ? low : std::stod(range.substr(dash + 1));
+      return std::llround(table.number(row, "value") / 8 / ((low + high) / 2));
+    }
+    return std::nullopt;
+  }
+
+  void add_rate(Predictions& out, std::string_view figure, const MeasuredTable& table, std::size_t row,
+                const Step& step, const hw::Device& device) const {
+    const double tokens = static_cast<double>(step.decodes + step.prompt_tokens);
+    out.add(figure, row, table.number(row, "value"), 8 * tokens / in_turns_s(device, step),
+            {step.prompt_tokens > 0 ? "prefill" : "decode"});
+  }
+
   /// What a GPU does for a batch, s: before the dispatch and behind it, and both exchanges alone.
   struct Parts {
     double attention_s = 0, experts_s = 0, dispatch_s = 0, combine_s = 0;

@@ -84,10 +84,14 @@ TEST_CASE("expert tables: steps of wide expert parallelism", "[golden]") {
                                   "SGLang default routing,prefill,32,16384 tokens,4096,tokens_per_s_node,50302\n"
                                   "SGLang,decode,72,32,,two_batch_overlap gain,0.73\n"
                                   "SGLang,decode,72,256,2000,two_batch_overlap gain,1.255\n"
-                                  "SGLang + simulated MTP,decode,72,128,4000,tokens_per_s_node,17373\n");
+                                  "SGLang + simulated MTP,decode,72,128,4000,tokens_per_s_node,17373\n"
+                                  "DeepSeek online,decode,144,,4989,tokens_per_s_node,14800\n"
+                                  "DeepSeek online,decode,144,,4989,tokens_per_s_per_user,20-22\n"
+                                  "Another,decode,144,,4989,tokens_per_s_node,14800\n");
   REQUIRE(out.columns().size() == 2);
-  REQUIRE(out.columns()[0].rows.size() == 4);
-  CHECK(out.columns()[0].uncovered == 1);  // with draft tokens
+  // The online row's batch is 14,800 / 8 / 21 = 88 users a GPU; without what a user gets nobody knows it.
+  REQUIRE(out.columns()[0].rows.size() == 5);
+  CHECK(out.columns()[0].uncovered == 3);  // with draft tokens, a user's rate, a batch that is not said
   for (const auto& row : out.columns()[0].rows) CHECK(row.predicted == Approx(row.measured).epsilon(0.15));
   const auto& gains = out.columns()[1].rows;
   CHECK(gains[0].predicted < 1);  // small batches pay the fixed part of an exchange twice
