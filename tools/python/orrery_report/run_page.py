@@ -10,7 +10,7 @@ import json
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES
 
-from . import figures, network, overview, small, tables, training
+from . import answers, figures, network, overview, small, tables, training
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
@@ -52,7 +52,9 @@ def _first(run: Run, sheet: Sheet) -> str:
     """What the run comes to, in the first tab: a network's picture, else small plots of what the sheet shows."""
     if run.infeasible:
         return _infeasible(run)
-    return network.overview(run, sheet) + _timeline(run) if network.is_network(run) else _overview(run, small.strip(sheet))
+    if network.is_network(run):
+        return network.overview(run, sheet) + _timeline(run)
+    return _overview(run, answers.first(run, sheet) or small.strip(sheet))
 
 
 def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None,
