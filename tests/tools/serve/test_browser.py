@@ -98,6 +98,17 @@ class Pages(ServedTest, browser.TestCase):
         self.assertFalse(self.page.run("return document.querySelector('iframe').hidden"))
         self.at_rest()
 
+    def test_any_figure_against_any_over_all_runs(self):
+        self.server.until("index?since=0", lambda a: not a["reading"])
+        self.visit("/", "return document.querySelector('a[href=\"/plot\"]') !== null")
+        self.page.click('a[href="/plot"]')
+        self.page.wait("return document.querySelector('iframe[title=\"All runs\"]') !== null")
+        self.visit("/report/?all=1", "return document.querySelectorAll('.js-plotly-plot').length > 0")
+        # Every run that can be read is a point, whatever its name holds.
+        self.page.wait("return document.querySelector('[data-explorer] .js-plotly-plot').data.reduce((n, t) => n + t.x.length, 0) >= 6")
+        self.assertIsNone(self.page.run("return window.hostile === undefined ? null : 1"))
+        self.at_rest()
+
     def test_a_wrong_value_shows_its_fault_and_a_right_one_runs(self):
         self.visit("/new?from=run:base", "return document.querySelectorAll('.field').length > 5")
         rate = FIELD.format("/machine/devices/0/count")

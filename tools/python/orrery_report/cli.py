@@ -15,7 +15,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="orrery report", description="Turn runs or studies into one HTML report; prints "
                                      "the path of every file written.")
     parser.add_argument("things", metavar="RUN|STORE", type=Path, nargs="+",
-                        help="folders that `orrery run` wrote, or stores of studies; several are compared")
+                        help="folders that `orrery run` wrote, or stores of studies; several are compared, of more than "
+                        "six runs any figure against any")
     parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html, STORE.html beside "
                         "the store, of several compare.html, with --against RUN/against.html)")
     parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of PNG figures (default, of one run: RUN/png), or "
@@ -73,6 +74,10 @@ def report(paths: list[Path], out: Path | None = None, png: str | None = None, c
 
 def _pictures(things: list, paths: list[Path], png: str | None) -> list[Path]:
     """The PNG figures: of a run unless told otherwise, of studies and of several where a folder is named."""
+    if not isinstance(things, list):
+        if png and png != "no":
+            raise InputError(png, "no pictures of a table of runs", f"{len(paths)} runs")
+        return []
     alone = len(things) == 1 and hasattr(things[0], "folder")
     if png == "no" or (png is None and not alone):
         return []

@@ -2,7 +2,8 @@
 
     from orrery_report import page
     text = page.render([page.load(Path("runs/a"))])            # a run, or a study's store: its report
-    text = page.render([page.load(p) for p in paths])          # several runs, or several studies: side by side
+    text = page.render(page.load_all(paths))                   # several runs, or several studies: side by side
+    text = page.render(page.load_all(many))                    # more than MOST runs: a table, any figure against any
 
 Both are pure: nothing is written, nothing is kept. Faults are InputError, which prints as one line.
 """
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import compare_page, run_folder, run_page, studies_page, study_page, study_store
+from . import compare_page, run_folder, run_page, runs_table, studies_page, study_page, study_store
 from .errors import InputError
 from .markup import plotly_js
 from .run_folder import Run
+from .runs_table import Runs
 from .study_store import Study
 
 __all__ = ["load", "load_all", "plotly_js", "render"]
@@ -29,26 +31,31 @@ def load(path: Path, command: str | None = None) -> Run | Study:
     return run_folder.load(path)
 
 
-def load_all(paths: list[Path], command: str | None = None) -> list[Run] | list[Study]:
-    """The same of several: all runs or all studies, not more than can be told apart."""
+def load_all(paths: list[Path], command: str | None = None) -> list[Run] | list[Study] | Runs:
+    """The same of several: all runs or all studies. Of more runs than can be told apart their table."""
     files = [path for path in paths if path.is_file()]
     if files and len(files) < len(paths):
         folder = next(path for path in paths if not path.is_file())
         raise InputError(folder, f"a study's store like {files[0]}", "a run (runs and studies are not compared)")
-    if len(paths) > MOST:
-        raise InputError(paths[MOST], f"at most {MOST} runs or studies side by side", f"{len(paths)}")
-    resolved = [path.resolve() for path in paths]
-    for i, path in enumerate(resolved):
-        if path in resolved[:i]:
+    if len(paths) > MOST and files:
+        raise InputError(paths[MOST], f"at most {MOST} studies side by side", f"{len(paths)}")
+    seen: set[Path] = set()
+    for i, path in enumerate(path.resolve() for path in paths):
+        if path in seen:
             raise InputError(paths[i], "different runs or studies", "the same twice")
+        seen.add(path)
     if files and len(files) > 1:
         return study_store.load_several(paths, command)
+    if len(paths) > MOST:
+        return runs_table.load(paths)
     return [load(path, command) for path in paths]
 
 
-def render(things: Run | Study | list[Run] | list[Study], library: str | None = None) -> str:
+def render(things: Run | Study | Runs | list[Run] | list[Study], library: str | None = None) -> str:
     """The page: of one thing (alone or in a list) its report, of several their comparison. `library` is an
     address of plotly.js on the page's own host, or None to have it inside."""
+    if isinstance(things, Runs):
+        return runs_table.render(things, library)
     things = things if isinstance(things, list) else [things]
     first = things[0]
     if isinstance(first, Run):

@@ -87,8 +87,8 @@ class Run:
         return self.manifest["config"]
 
 
-def load(folder: Path) -> Run:
-    """The run in `folder`; raises InputError if it is none."""
+def heads(folder: Path) -> tuple[dict, dict]:
+    """Manifest, with its config, and summary, with its status, of the run in `folder`; raises InputError if it is none."""
     if not folder.is_dir():
         raise InputError(folder, "a run folder or a study's store", "a file" if folder.exists() else "nothing of that name")
     manifest = _json_object(folder / "manifest.json")
@@ -99,6 +99,12 @@ def load(folder: Path) -> Run:
     summary = _json_object(folder / "summary.json")
     if not isinstance(summary.get("status"), str):
         raise InputError(folder / "summary.json", 'a text under "status"', _got(summary, "status"))
+    return manifest, summary
+
+
+def load(folder: Path) -> Run:
+    """The run in `folder`; raises InputError if it is none."""
+    manifest, summary = heads(folder)
     if summary["status"] == "infeasible":
         return Run(folder, manifest, summary, {}, None, None, None, ())
     serving = manifest["config"].get("system", "serving") == "serving"

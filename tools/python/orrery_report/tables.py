@@ -93,19 +93,20 @@ def panel(sheet: Sheet, table: Table) -> str:
     return explorer(table, every) + grid(table.key, table.title)
 
 
-def explorer(table: Table, remark: str) -> str:
-    """A plot of any two columns; nothing for a table without numbers."""
+def explorer(table: Table, remark: str, of: str | None = None, first: tuple | None = None) -> str:
+    """A plot of any two columns; nothing for a table without numbers. `of`: what the columns are, if not of a file; `first`:
+    what it shows first, as FIRST has it."""
     numeric = [name for name, column in table.columns.items() if column.dtype != object and np.isfinite(column).any()]
     if not numeric:
         return note(f"Nothing to plot: no column of {table.key}.csv holds numbers.{remark}")
-    x, y, by, kind = FIRST.get(table.key, (None, None, None, "points"))
+    x, y, by, kind = first or FIRST.get(table.key, (None, None, None, "points"))
     moving = [name for name in numeric if np.nanmax(table.columns[name]) > np.nanmin(table.columns[name])] or numeric
     x = x if x in numeric else moving[0]
     y = y if y in numeric else next((name for name in moving if name != x), x)
     by = by if by in table.columns else ""
     return (f'<figure class="explorer" data-explorer="{escape(table.key)}" data-x="{escape(x)}" data-y="{escape(y)}" '
             f'data-by="{escape(by)}" data-kind="{kind}"></figure>'
-            f"<p class=\"caption\">Any two columns of {escape(table.key)}.csv.{escape(remark)}</p>")
+            f"<p class=\"caption\">Any two {escape(of or f'columns of {table.key}.csv')}.{escape(remark)}</p>")
 
 
 def grid(key: str, title: str, pick: bool = False) -> str:

@@ -123,6 +123,12 @@ class Index:
                 "runs": [[row[c] for c in facts.COLUMNS] for kind, row in rows if kind == "run"],
                 "studies": [row for kind, row in rows if kind == "study"], "gone": gone}
 
+    def runs(self) -> tuple[list[str], int]:
+        """Names of all runs that can be read, the newest last, and the version that they are of."""
+        with self.lock:
+            known = [e.row for e in self.entries.values() if e.kind == "run" and e.row["status"] != "broken"]
+            return [row["path"] for row in sorted(known, key=lambda row: (row["changed"], row["path"]))], self.version
+
     def row(self, name: str) -> dict | None:
         entry = self.entries.get(name)
         return entry.row if entry else None

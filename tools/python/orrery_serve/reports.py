@@ -71,6 +71,15 @@ def report(pages: Pages, paths: list[Path], library: str, command: Path) -> byte
     return pages.get((tuple(map(str, paths)), marks, library), lambda: made(paths, library, command))
 
 
+def all_runs(pages: Pages, root: Path, names: list[str], version: int, library: str) -> bytes:
+    """All runs of a folder as a table with a plot of any two columns, made anew when the folder has changed. Refused(422)
+    where there are none or one cannot be read."""
+    if not names:
+        raise Refused(422, "no runs in this folder yet")
+    return pages.get((str(root), version, library), lambda: _drawn(lambda page: page.runs_table.load([root / n for n in names], skip=True),
+                                                                   library, root.name))
+
+
 def marks_of(path: Path) -> list[tuple]:
     """What changes when a report must be made anew. Refused(422) for a run folder with links or pipes in it: a report
     opens files by their names, and must come upon none that lies elsewhere or never ends."""
@@ -89,6 +98,11 @@ def marks_of(path: Path) -> list[tuple]:
 
 def made(paths: list[Path], library: str, command: Path) -> str:
     """The report as a page. Refused with the reason where something cannot be read."""
+    return _drawn(lambda page: page.load_all(paths, str(command)), library, paths[0].name)
+
+
+def _drawn(load: Callable, library: str, name: str) -> str:
+    """What `load(page)` gives, as a page. Refused with the reason where it cannot be made."""
     try:
         from orrery_report import page
         from orrery_report.errors import InputError
@@ -96,11 +110,11 @@ def made(paths: list[Path], library: str, command: Path) -> str:
         raise Refused(501, f"expected the module {missing.name}, found none (run tools/setup report)") from None
     try:
         with MAKING:
-            return page.render(page.load_all(paths, str(command)), library)
+            return page.render(load(page), library)
     except InputError as error:
         raise Refused(422, str(error)) from None
     except Exception as error:  # whatever a folder holds, it is that folder's page alone that is missing
-        raise Refused(422, f"{paths[0].name}: the report breaks ({type(error).__name__}: {error})") from None
+        raise Refused(422, f"{name}: the report breaks ({type(error).__name__}: {error})") from None
 
 
 def reason_page(reason: str) -> bytes:

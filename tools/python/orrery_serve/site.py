@@ -40,7 +40,7 @@ class Site:
         self.index = Index(folder.root, self.watch)
         self.pages = reports.Pages()
         self.static = {p.name: p.read_bytes() for p in (*ASSETS.iterdir(), COLOURS) if p.suffix in KINDS}
-        self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "new": self._new,
+        self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "plot": self._plot, "new": self._new,
                      "job": self._job, "files": self._file, "report": self._report, "static": self._static}
         self.data = {"index": self._index, "study": self._study_state, "files": self._files, "starts": self._starts,
                      "schema": self._schema, "config": self._config, "jobs": self._jobs, "compare": self._compared}
@@ -101,7 +101,8 @@ class Site:
     def _home(self, request: Request, rest: str) -> Answer:
         if rest:
             raise Refused(404, "no such page")
-        new = "" if self.runner is None else '<a class="button" href="/new">New run</a>'
+        new = '<a class="button" href="/plot">Plot</a>' + (
+            "" if self.runner is None else '<a class="button" href="/new">New run</a>')
         body = self._bar(f'<span class="folder" title="{html.escape(str(self.folder.root))}">'
                          f'{html.escape(self.folder.root.name or "/")}</span>', f'<span id="fresh"></span>{new}')
         return Answer(self._shell(self.folder.root.name, body + (ASSETS / "home.html").read_text(), "table home"))
@@ -135,6 +136,12 @@ class Site:
         body = self._bar("comparison") + ('<main id="compare" class="page"></main>' if runs else "") + frame
         return Answer(self._shell("Comparison", body, "compare" if runs else "", query=query, more=not frame))
 
+    def _plot(self, request: Request, rest: str) -> Answer:
+        if rest:
+            raise Refused(404, "no such page")
+        body = self._bar("all runs, any figure against any") + '<iframe title="All runs" src="/report/?all=1"></iframe>'
+        return Answer(self._shell("All runs", body, ""))
+
     def _new(self, request: Request, rest: str) -> Answer:
         if self.runner is None:
             raise Refused(403, "this server shows only (--read-only)")
@@ -161,15 +168,20 @@ class Site:
 
     def _report(self, request: Request, name: str) -> Answer:
         """A page of `orrery report`, apart from ours: it may run its scripts, and reaches nothing of ours."""
+        library = f"http://{request.host}/static/plotly.js"
+        policy = ("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'; "
+                  f"script-src 'unsafe-inline' {library}; sandbox allow-scripts allow-downloads")
+        if not name and "all" in request.query:
+            try:
+                return Answer(reports.all_runs(self.pages, self.folder.root, *self.index.runs(), library), policy=policy)
+            except Refused as refused:
+                return Answer(reports.reason_page(refused.reason), policy=policy)
         names = [name] if name else request.every.get("of", [])
         if not names or len(names) > MOST_COMPARED:
             raise Refused(404, "no such page")
         paths = [self.folder.path(n) for n in names]
         if not all(p.is_dir() or p.is_file() for p in paths):
             raise Refused(404, "no such run or study in this folder")
-        library = f"http://{request.host}/static/plotly.js"
-        policy = ("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'; "
-                  f"script-src 'unsafe-inline' {library}; sandbox allow-scripts allow-downloads")
         try:
             page = reports.report(self.pages, paths, library, self.starts.command)
         except Refused as refused:
