@@ -16,7 +16,7 @@ struct PolicyFile {
   std::filesystem::path path;  ///< where it was read from
   std::string env;
   sim::Node env_params;
-  sim::Node learner;  ///< its policy block
+  sim::Node learner;       ///< its policy block
   bool regrouped = false;  ///< whether it acts for other agents than the environment has (train.agents)
   EnvSpec spec;
   std::int64_t seed = 0, steps = 0;  ///< of the training

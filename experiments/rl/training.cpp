@@ -70,7 +70,8 @@ void Training::step() {
   const std::size_t n = plan_.envs;
   observations_ = envs_.now().observations;
   masks_ = envs_.now().masks;
-  const View before{n, observations_, masks_};
+  advice_ = envs_.now().advice;
+  const View before{n, observations_, masks_, advice_};
   learner_->act(before, Act::explore, actions_);
   const VectorStep& now = envs_.step(actions_);
   const std::size_t width = spec().observation_size(), agents = spec().agents.size();
@@ -86,7 +87,7 @@ void Training::step() {
     ++ended_;
     ++episodes_;
   }
-  learner_->learn({before, actions_, now.rewards, now.terminated, now.truncated, {n, after, now.masks}});
+  learner_->learn({before, actions_, now.rewards, now.terminated, now.truncated, {n, after, now.masks, now.advice}});
   steps_ += static_cast<std::int64_t>(n);
 }
 

@@ -62,6 +62,7 @@ class Training {
   std::unique_ptr<Learner> learner_;
   std::vector<double> observations_, actions_, sums_;
   std::vector<std::uint8_t> masks_;
+  std::vector<double> advice_;
   std::vector<CurvePoint> curve_;
   std::int64_t steps_ = 0, episodes_ = 0, ended_ = 0;
   double ended_sum_ = 0, best_reward_ = std::numeric_limits<double>::quiet_NaN();

@@ -33,6 +33,11 @@ class ExpressionRouter final : public Router {
     if (timed_) times_.sent(view, best);
     return best;
   }
+  void sent_elsewhere(const RouteView& view, std::size_t place) override {
+    if (!timed_) return;
+    times_.left(view.request.id);
+    times_.sent(view, place);
+  }
   void left(std::int64_t request) override {
     if (timed_) times_.left(request);
   }

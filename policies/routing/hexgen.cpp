@@ -47,10 +47,13 @@ class HexgenRouter final : public Router {
       times_.push_back(time_at(facts, view.request));
     }
     const std::size_t best = work_at(view.replicas[base]) > 0 ? highest(view, base) : base;
-    const std::int32_t replica = view.replicas[best].replica;
-    work_[static_cast<std::size_t>(replica)] += times_[best];
-    if (params_.outstanding) placed_[view.request.id] = {replica, times_[best]};
+    last_ = best;
+    book(view, best, 1);
     return best;
+  }
+  void sent_elsewhere(const RouteView& view, std::size_t place) override {
+    book(view, last_, -1);
+    book(view, place, 1);
   }
   void left(std::int64_t request) override {
     const auto found = placed_.find(request);
@@ -64,6 +67,13 @@ class HexgenRouter final : public Router {
     std::int32_t replica;
     std::int64_t time_ps;
   };
+
+  /// Adds the request's work to that of a place's replica, or takes it away again.
+  void book(const RouteView& view, std::size_t place, int sign) {
+    const std::int32_t replica = view.replicas[place].replica;
+    work_[static_cast<std::size_t>(replica)] += sign * times_[place];
+    if (params_.outstanding) placed_[view.request.id] = {replica, times_[place]};
+  }
 
   /// Without a price all engines are alike but for their weights.
   std::int64_t time_at(const ReplicaFacts& facts, const RouteRequest& request) const {
@@ -90,6 +100,7 @@ class HexgenRouter final : public Router {
   HexgenParams params_;
   std::vector<__int128> work_;                       // ps, by number of the replica
   std::vector<std::int64_t> times_;                  // of the request at hand, by place
+  std::size_t last_ = 0;                             // where it was sent
   std::unordered_map<std::int64_t, Placed> placed_;  // by request; never walked
 };
 

@@ -72,6 +72,9 @@ class Router {
   virtual ~Router() = default;
   /// Place in view.replicas.
   virtual std::size_t route(const RouteView& view) = 0;
+  /// The request of the last route() went to this place of the same view after all: somebody else decides, who only
+  /// asked (a learner that is advised). For routers that keep account of what they sent where.
+  virtual void sent_elsewhere(const RouteView& /*view*/, std::size_t /*place*/) {}
   /// A request is no longer at a replica: it ended, moved on, or the replica failed. It may be one that this router did
   /// not place.
   virtual void left(std::int64_t /*request*/) {}

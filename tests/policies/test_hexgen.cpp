@@ -146,4 +146,40 @@ TEST_CASE("hexgen: of several engines the highest score, the first of equals, by
   CHECK(engines.route(*make_hexgen(R"({"alpha": 0, "base": 9})"), 4) == Places{2, 0, 1, 0});
 }
 
+TEST_CASE("hexgen: one that only advises keeps account of where requests really went", "[unit]") {
+  // Two of one kind: `led` sends by itself; `told` is asked and told of the same places, though its answer may differ.
+  Engines engines;
+  const auto led = make_hexgen(R"({"alpha": 0.5, "outstanding": true})"),
+             told = make_hexgen(R"({"alpha": 0.5, "outstanding": true})"),
+             other = make_hexgen(R"({"alpha": 0, "outstanding": true})");
+  for (int i = 0; i < 20; ++i) {
+    RouteView view;
+    view.replicas = engines.facts;
+    view.request.id = i;
+    view.request.prefill_tokens = 100 + 37 * (i % 5);
+    view.request.predicted_tokens = 11;
+    const std::size_t place = led->route(view);
+    CHECK(told->route(view) == place);
+    // What another rule would do changes nothing for who is told of the place.
+    if (other->route(view) != place) other->sent_elsewhere(view, place);
+    const std::size_t away = 1 - place;
+    told->sent_elsewhere(view, away);
+    led->sent_elsewhere(view, away);
+    if (i % 3 == 0) {
+      led->left(i - 1);
+      told->left(i - 1);
+    }
+  }
+  // All went where the rule would not send them: a rule that knows sends the next one to the other side at once.
+  const auto fresh = make_hexgen(R"({"alpha": 0})");
+  RouteView view;
+  view.replicas = engines.facts;
+  view.request.prefill_tokens = 100;
+  view.request.predicted_tokens = 11;
+  const std::size_t first = fresh->route(view);
+  fresh->sent_elsewhere(view, 1 - first);
+  view.request.id = 1;
+  CHECK(fresh->route(view) == first);
+}
+
 }  // namespace test_hexgen

@@ -24,7 +24,7 @@ TEST_CASE("every learner: same seed, same bits; and a checkpoint in the middle c
   for (const std::string& name : test_systems().registry<LearnerRegistry>().names()) {
     for (const char* env : {"job_shop", "contextual_bandit"}) {
       CAPTURE(name, env);
-      const bool waits = name == "dqn" || name == "sac" || name == "muzero";
+      const bool waits = name == "dqn" || name == "sac" || name == "muzero" || name == "cloning" || name == "dagger";
       const char* params = waits ? R"({"begin": 100, "batch": 16, "network": {"hidden": [16]}})" : "{}";
       const TrainingPlan plan = test::plan(env, "{}", name, params, 800, 4);
       Training whole(plan), half(plan);

@@ -92,6 +92,7 @@ void check_step(const EnvSpec& spec, const TimeStep& step) {
   require(step.observation.size() == spec.observation_size(), "wrong length of an observation");
   require(step.rewards.size() == spec.agents.size(), "expected a reward an agent");
   require(step.mask.size() == (spec.masked ? spec.mask_size() : 0), "wrong length of a mask");
+  require(step.advice.size() == (spec.rule.empty() ? 0 : spec.action_size()), "wrong length of an advice");
   require(step.info.size() == spec.info.size(), "wrong number of figures");
   for (const double reward : step.rewards) require(std::isfinite(reward), "a reward is not finite");
   if (spec.shared_reward)
@@ -116,6 +117,7 @@ void clear_step(const EnvSpec& spec, TimeStep& out) {
   out.observation.assign(spec.observation_size(), 0.0);
   out.rewards.assign(spec.agents.size(), 0.0);
   out.mask.assign(spec.masked ? spec.mask_size() : 0, 1);
+  out.advice.assign(spec.rule.empty() ? 0 : spec.action_size(), 0.0);
   out.terminated = out.truncated = false;
   out.info.assign(spec.info.size(), std::numeric_limits<double>::quiet_NaN());
 }

@@ -81,6 +81,7 @@ struct EnvSpec {
   bool masked = false;            ///< whether steps carry a mask
   bool shared_reward = true;      ///< whether all agents get the same reward
   std::vector<std::string> info;  ///< names of TimeStep::info
+  std::string rule;               ///< whose TimeStep::advice there is; empty: nobody's
 
   /// Lengths of the flat rows of all agents together.
   std::size_t observation_size() const;
@@ -93,6 +94,7 @@ struct TimeStep {
   std::vector<double> observation;
   std::vector<double> rewards;     ///< one an agent; zeros after reset()
   std::vector<std::uint8_t> mask;  ///< 1: allowed; empty unless the spec says `masked`
+  std::vector<double> advice;      ///< the action that the spec's rule would take now; empty without one
   bool terminated = false, truncated = false;
   std::vector<double> info;  ///< figures in the order of the spec's names; NaN where there is none now
 

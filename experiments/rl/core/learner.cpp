@@ -11,7 +11,8 @@ namespace {
 struct Rows {
   std::vector<double> observations;
   std::vector<std::uint8_t> masks;
-  View view(std::size_t n) const { return {n, observations, masks}; }
+  std::vector<double> advice;
+  View view(std::size_t n) const { return {n, observations, masks, advice}; }
 };
 
 template <class T>
@@ -41,7 +42,7 @@ class IndependentLearners final : public Learner {
     std::vector<double> own;
     for_each([&](Member& member, std::size_t, std::size_t observation, std::size_t action, std::size_t mask) {
       Rows& rows = member.before;
-      take(view, member, observation, mask, rows);
+      take(view, member, observation, action, mask, rows);
       const std::size_t parts = spec(member).action.parts();
       own.resize(view.n * parts);
       member.learner->act(rows.view(view.n), how, own);
@@ -55,8 +56,8 @@ class IndependentLearners final : public Learner {
     std::vector<double> actions, rewards;
     Rows before, after;
     for_each([&](Member& member, std::size_t agent, std::size_t observation, std::size_t action, std::size_t mask) {
-      take(experience.before, member, observation, mask, before);
-      take(experience.after, member, observation, mask, after);
+      take(experience.before, member, observation, action, mask, before);
+      take(experience.after, member, observation, action, mask, after);
       slice(experience.actions, n, action, spec(member).action.parts(), actions);
       slice(experience.rewards, n, agent, 1, rewards);
       member.learner->learn(
@@ -88,7 +89,9 @@ class IndependentLearners final : public Learner {
   const AgentSpec& spec(const Member& member) const {
     return spec_.agents[static_cast<std::size_t>(&member - members_.data())];
   }
-  void take(const View& view, const Member& member, std::size_t observation, std::size_t mask, Rows& out) const {
+  void take(const View& view, const Member& member, std::size_t observation, std::size_t action, std::size_t mask,
+            Rows& out) const {
+    slice(view.advice, view.n, action, spec(member).action.parts(), out.advice);
     slice(view.observations, view.n, observation, spec(member).observation.size(), out.observations);
     slice(view.masks, view.n, mask, spec(member).action.all_choices(), out.masks);
   }
@@ -112,6 +115,11 @@ class IndependentLearners final : public Learner {
 std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const MakeLearner& make) {
   if (setup.spec.agents.size() == 1) return make(setup);
   return std::make_unique<IndependentLearners>(setup, make);
+}
+
+void require_rule(const EnvSpec& spec, const char* learner) {
+  if (spec.rule.empty())
+    throw std::invalid_argument(fmt::format("learner {} imitates a rule, and the environment has none", learner));
 }
 
 void require_choices(const EnvSpec& spec, const char* learner) {

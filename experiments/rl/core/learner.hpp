@@ -22,11 +22,13 @@
 
 namespace orrery::experiments::rl {
 
-/// What n environments show: rows of EnvSpec::observation_size() and mask_size() numbers; no masks unless masked.
+/// What n environments show: rows of EnvSpec::observation_size() and mask_size() numbers; no masks unless masked. While
+/// a learner is trained, rows of action_size() numbers too of what the spec's rule would do, where there is one.
 struct View {
   std::size_t n = 0;
   std::span<const double> observations;
   std::span<const std::uint8_t> masks;
+  std::span<const double> advice = {};
 };
 
 /// One step of n environments. `after` is what the step led to: of an episode that ended its last observation, and a
@@ -70,6 +72,9 @@ void register_learners(LearnerRegistry& registry);
 /// simply its learner.
 using MakeLearner = std::function<std::unique_ptr<Learner>(const LearnerSetup&)>;
 std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const MakeLearner& make);
+
+/// Throws std::invalid_argument unless the environment has a rule to learn from.
+void require_rule(const EnvSpec& spec, const char* learner);
 
 /// Throws std::invalid_argument unless every agent chooses (no box).
 void require_choices(const EnvSpec& spec, const char* learner);

@@ -98,6 +98,7 @@ VectorEnv::VectorEnv(std::vector<std::unique_ptr<Env>> envs, Autoreset mode, std
   now_.final_observations.resize(n * spec.observation_size());
   now_.rewards.resize(n * spec.agents.size());
   now_.masks.resize(spec.masked ? n * spec.mask_size() : 0);
+  now_.advice.resize(spec.rule.empty() ? 0 : n * spec.action_size());
   now_.terminated.resize(n);
   now_.truncated.resize(n);
   now_.ended.resize(n);
@@ -175,6 +176,7 @@ void VectorEnv::step_one(std::size_t i, std::span<const double> action) {
   begin(i);
   put(now_.observations, i, step.observation);
   put(now_.masks, i, step.mask);
+  put(now_.advice, i, step.advice);
   put(now_.info, i, step.info);
 }
 
@@ -182,6 +184,7 @@ void VectorEnv::show(std::size_t i, const TimeStep& step) {
   put(now_.observations, i, step.observation);
   put(now_.rewards, i, step.rewards);
   put(now_.masks, i, step.mask);
+  put(now_.advice, i, step.advice);
   put(now_.info, i, step.info);
   now_.terminated[i] = step.terminated ? 1 : 0;
   now_.truncated[i] = step.truncated ? 1 : 0;

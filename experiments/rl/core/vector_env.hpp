@@ -34,6 +34,7 @@ struct VectorStep {
   std::vector<double> observations;                 ///< n * observation_size
   std::vector<double> rewards;                      ///< n * agents
   std::vector<std::uint8_t> masks;                  ///< n * mask_size; empty unless masked
+  std::vector<double> advice;                       ///< n * action_size; empty where no rule advises
   std::vector<std::uint8_t> terminated, truncated;  ///< n
   std::vector<double> info;                         ///< n * figures
   std::vector<std::uint8_t> ended;                  ///< n: whether final_* hold something of this step (same_step)

@@ -38,6 +38,7 @@ class ContextualBandit final : public Env {
     for (std::int64_t i = 0; i < params.features; ++i) agent.observation.push_back({"x" + std::to_string(i), -1, 1});
     spec_.agents.push_back(std::move(agent));
     spec_.info = {"regret"};
+    spec_.rule = "best arm";
     sim::RandomStream random(static_cast<std::uint64_t>(params.weights_seed), "rl/contextual_bandit/weights");
     const double scale = 1 / std::sqrt(static_cast<double>(params.features));
     weights_.resize(static_cast<std::size_t>(params.arms * params.features));
@@ -51,20 +52,25 @@ class ContextualBandit final : public Env {
     clear_step(spec_, out);
     for (double& x : out.observation) x = random_.uniform(-1, 1);
     context_ = out.observation;
+    out.advice[0] = static_cast<double>(best());
   }
 
   void step(std::span<const double> action, TimeStep& out) override {
     const auto arm = static_cast<std::int64_t>(action[0]);
-    double best = expected(0);
-    for (std::int64_t a = 1; a < params_.arms; ++a) best = std::max(best, expected(a));
     clear_step(spec_, out);
     out.observation = context_;
     out.rewards[0] = expected(arm) + random_.normal(0, params_.noise);
-    out.info[0] = best - expected(arm);
+    out.info[0] = expected(best()) - expected(arm);
     out.terminated = true;
   }
 
  private:
+  std::int64_t best() const {
+    std::int64_t found = 0;
+    for (std::int64_t a = 1; a < params_.arms; ++a)
+      if (expected(a) > expected(found)) found = a;
+    return found;
+  }
   double expected(std::int64_t arm) const {
     double sum = 0;
     for (std::size_t i = 0; i < context_.size(); ++i)

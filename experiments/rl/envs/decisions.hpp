@@ -21,6 +21,8 @@ class DecisionPort {
   virtual void begin(const EnvSpec& spec) = 0;
   virtual std::span<double> observation() = 0;
   virtual std::span<std::uint8_t> mask() = 0;
+  /// What the config's own policy would do; nothing where nobody learns from it.
+  virtual std::span<double> advice() { return {}; }
   /// Adds to the reward of the step under way.
   virtual void add_reward(double reward) = 0;
   virtual std::span<const double> ask(sim::Time now) = 0;
@@ -32,7 +34,8 @@ double squeezed(double x);
 
 /// Which replica a request goes to, of so many.
 EnvSpec routing_spec(std::int64_t replicas);
-std::unique_ptr<policies::Router> asking_router(SharedPort port);
+/// `rule`: the policy that advises, which is told what is done as if it had done it; null: nobody.
+std::unique_ptr<policies::Router> asking_router(SharedPort port, std::unique_ptr<policies::Router> rule = nullptr);
 
 /// Which of several policies makes the next batch.
 EnvSpec batching_spec(std::int64_t choices);
@@ -45,7 +48,8 @@ std::vector<policies::BatchingRegistry::Choice> batching_choices(const std::vect
 
 /// Whether a request comes in.
 EnvSpec admission_spec();
-std::unique_ptr<policies::AdmissionControl> asking_admission(SharedPort port);
+std::unique_ptr<policies::AdmissionControl> asking_admission(
+    SharedPort port, std::unique_ptr<policies::AdmissionControl> rule = nullptr);
 
 /// How many of so many replicas are up; a replica costs `cost` a second.
 EnvSpec scaling_spec(std::int64_t replicas);

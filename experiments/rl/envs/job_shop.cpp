@@ -97,10 +97,17 @@ constexpr auto enum_names(Instance) {
   return sim::names<Instance>({{"random", random}, {"ft06", ft06}});
 }
 
+enum class Rule : std::uint8_t { spt, mwkr, fifo };
+constexpr auto enum_names(Rule) {
+  using enum Rule;
+  return sim::names<Rule>({{"spt", spt}, {"mwkr", mwkr}, {"fifo", fifo}});
+}
+
 struct JobShopParams {
   Instance instance = Instance::random;
   std::int64_t jobs = 5, machines = 5, instance_seed = 1;
   bool fresh = false;
+  Rule rule = Rule::mwkr;
 
   static constexpr auto fields() {
     using P = JobShopParams;
@@ -111,6 +118,8 @@ struct JobShopParams {
         sim::field("machines", &P::machines, Unit::count, sim::between(1, 1000), "Of a random instance."),
         sim::field("instance_seed", &P::instance_seed, Unit::none, sim::at_least(0), "Of a random instance."),
         sim::field("fresh", &P::fresh, "Whether every episode has a random instance of its own."),
+        sim::field("rule", &P::rule,
+                   "Who advises: shortest operation, most work remaining, or the job that can start first."),
     };
   }
 };
@@ -137,6 +146,7 @@ class JobShopEnv final : public Env {
     spec_.agents.push_back(std::move(agent));
     spec_.masked = true;
     spec_.info = {"makespan", "bound"};
+    spec_.rule = sim::to_string(params.rule);
   }
 
   const EnvSpec& spec() const override { return spec_; }
@@ -194,6 +204,8 @@ class JobShopEnv final : public Env {
       *at++ = share(schedule_.machine_left(m));
     }
     out.info[1] = static_cast<double>(first_bound_);
+    if (!schedule_.done())
+      out.advice[0] = static_cast<double>(job_shop_rule(std::string(sim::to_string(params_.rule)), shop_, schedule_));
   }
 
   JobShopParams params_;

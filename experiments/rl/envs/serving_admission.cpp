@@ -20,7 +20,8 @@ struct ServingAdmissionParams : ServingEnvParams {
 
 class AskingAdmission final : public policies::AdmissionControl {
  public:
-  explicit AskingAdmission(SharedPort port) : port_(std::move(port)) {}
+  AskingAdmission(SharedPort port, std::unique_ptr<policies::AdmissionControl> rule)
+      : port_(std::move(port)), rule_(std::move(rule)) {}
 
   std::optional<std::string_view> reject(const policies::AdmissionView& view) override {
     if (!begun_) port_->begin(admission_spec());
@@ -47,12 +48,15 @@ class AskingAdmission final : public policies::AdmissionControl {
                            squeezed(static_cast<double>(view.request.predicted_tokens)),
                            target_s > 0 ? std::min(kLatest, policies::first_token_s(view).value_or(0) / target_s) : 0};
     std::copy(std::begin(seen), std::end(seen), port_->observation().begin());
+    if (const std::span<double> advice = port_->advice(); rule_ != nullptr && !advice.empty())
+      advice[0] = rule_->reject(view) ? 0 : 1;
     if (port_->ask(view.now)[0] != 0) return std::nullopt;
     return "turned_away";
   }
 
  private:
   SharedPort port_;
+  std::unique_ptr<policies::AdmissionControl> rule_;
   bool begun_ = false;
 };
 
@@ -71,19 +75,26 @@ EnvSpec admission_spec() {
   return {.agents = {std::move(agent)}};
 }
 
-std::unique_ptr<policies::AdmissionControl> asking_admission(SharedPort port) {
-  return std::make_unique<AskingAdmission>(std::move(port));
+std::unique_ptr<policies::AdmissionControl> asking_admission(SharedPort port,
+                                                             std::unique_ptr<policies::AdmissionControl> rule) {
+  return std::make_unique<AskingAdmission>(std::move(port), std::move(rule));
 }
 
 void add_serving_admission_env(EnvRegistry& registry) {
   registry.add<ServingAdmissionParams>(
       "serving_admission", "Whether every request of a serving run comes in.",
       [](const ServingAdmissionParams& params, const Systems& systems) {
-        const auto spec = [](const ServingConfig&) { return admission_spec(); };
+        const auto spec = [](const ServingConfig& config) {
+          EnvSpec shown = admission_spec();
+          shown.rule = config.policies.admission.name;
+          return shown;
+        };
         return std::make_unique<ServingEnv>(
             "serving_admission", params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
               config.policies.admission.name = "learner";
-              config.policies.admission.make = [port] { return asking_admission(port); };
+              config.policies.admission.make = [port, own = config.policies.admission.make] {
+                return asking_admission(port, own());
+              };
             });
       });
 }

@@ -75,6 +75,7 @@ class TrainingPort final : public DecisionPort {
   void begin(const EnvSpec&) override {}  // the environment's, which this run made
   std::span<double> observation() override { return step_->observation; }
   std::span<std::uint8_t> mask() override { return step_->mask; }
+  std::span<double> advice() override { return step_->advice; }
   void add_reward(double reward) override { reward_ += reward; }
   std::span<const double> ask(sim::Time now) override;
 

@@ -24,7 +24,8 @@ struct ServingRoutingParams : ServingEnvParams {
 
 class AskingRouter final : public policies::Router {
  public:
-  explicit AskingRouter(SharedPort port) : port_(std::move(port)) {}
+  AskingRouter(SharedPort port, std::unique_ptr<policies::Router> rule)
+      : port_(std::move(port)), rule_(std::move(rule)) {}
 
   std::size_t route(const policies::RouteView& view) override {
     if (!begun_) port_->begin(routing_spec(view.cluster));
@@ -54,16 +55,24 @@ class AskingRouter final : public policies::Router {
     const std::size_t at = mask.size() * kWidth;
     seen[at] = squeezed(static_cast<double>(view.request.prefill_tokens));
     seen[at + 1] = squeezed(static_cast<double>(view.request.predicted_tokens));
+    const std::span<double> advice = port_->advice();
+    const std::size_t advised = rule_ == nullptr || advice.empty() ? view.replicas.size() : rule_->route(view);
+    if (advised < view.replicas.size()) advice[0] = static_cast<double>(view.replicas[advised].replica);
     const double chosen = port_->ask(view.now)[0];
     for (std::size_t place = 0; place < view.replicas.size(); ++place) {
       if (view.replicas[place].replica != static_cast<std::int32_t>(chosen)) continue;
       times_.sent(view, place);
+      if (advised < view.replicas.size() && place != advised) rule_->sent_elsewhere(view, place);
       return place;
     }
     return 0;  // a masked choice was refused before
   }
-  void left(std::int64_t request) override { times_.left(request); }
+  void left(std::int64_t request) override {
+    times_.left(request);
+    if (rule_ != nullptr) rule_->left(request);
+  }
   bool reads_live() const override { return true; }
+  bool reads_reports() const override { return rule_ != nullptr && rule_->reads_reports(); }
 
  private:
   static double cached_share(const policies::RouteView& view, const policies::ReplicaFacts& facts) {
@@ -73,6 +82,7 @@ class AskingRouter final : public policies::Router {
   }
 
   SharedPort port_;
+  std::unique_ptr<policies::Router> rule_;
   bool begun_ = false;
   policies::RequestTimes times_;
 };
@@ -89,8 +99,8 @@ EnvSpec routing_spec(std::int64_t replicas) {
   return {.agents = {std::move(agent)}, .masked = true};
 }
 
-std::unique_ptr<policies::Router> asking_router(SharedPort port) {
-  return std::make_unique<AskingRouter>(std::move(port));
+std::unique_ptr<policies::Router> asking_router(SharedPort port, std::unique_ptr<policies::Router> rule) {
+  return std::make_unique<AskingRouter>(std::move(port), std::move(rule));
 }
 
 void add_serving_routing_env(EnvRegistry& registry) {
@@ -100,11 +110,15 @@ void add_serving_routing_env(EnvRegistry& registry) {
         const auto spec = [](const ServingConfig& config) {
           std::int64_t replicas = 0;
           for (const ReplicaGroup& group : config.groups) replicas += group.params.count;
-          return routing_spec(replicas);
+          EnvSpec shown = routing_spec(replicas);
+          shown.rule = config.policies.routing.name;
+          return shown;
         };
         return std::make_unique<ServingEnv>(
             "serving_routing", params, systems, spec, [](ServingConfig& config, const SharedPort& port) {
-              config.policies.routing.make = [port](sim::RandomStream) { return asking_router(port); };
+              config.policies.routing.make = [port, own = config.policies.routing.make](sim::RandomStream random) {
+                return asking_router(port, own(std::move(random)));
+              };
             });
       });
 }

@@ -7,7 +7,8 @@
 // of it, between processors and nothing within one. A task starts when its processor is free and its inputs are there
 // (no insertion). It shows, processor by processor, when it is free, and when this task would end there, as shares of
 // the critical path's length; and how much is left. The reward is what the placement adds to the latest end over that
-// length, negated. The figure `over_eft` is the makespan over that of always taking the earliest end.
+// length, negated. The figure `over_eft` is the makespan over that of always taking the earliest end, which is the rule
+// that advises.
 #include <algorithm>
 #include <cmath>
 
@@ -133,7 +134,7 @@ class TaskPlacement final : public Env {
       for (const char* name : {"free", "ends"})
         agent.observation.push_back({std::string(name) + "_" + std::to_string(p), 0, endless});
     agent.observation.push_back({"left", 0, 1});
-    spec_ = {.agents = {std::move(agent)}, .info = {"over_eft"}};
+    spec_ = {.agents = {std::move(agent)}, .info = {"over_eft"}, .rule = "earliest end"};
   }
 
   const EnvSpec& spec() const override { return spec_; }
@@ -165,6 +166,7 @@ class TaskPlacement final : public Env {
       out.observation[2 * p] = schedule_.free(p) / graph_.critical;
       out.observation[2 * p + 1] = schedule_.end(p) / graph_.critical;
     }
+    out.advice[0] = static_cast<double>(schedule_.earliest());
     out.observation.back() = 1 - static_cast<double>(schedule_.placed()) / static_cast<double>(graph_.order.size());
   }
 

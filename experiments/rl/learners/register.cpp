@@ -5,6 +5,8 @@ namespace orrery::experiments::rl {
 // One line a learner: each is declared and called here, and defined in its own file.
 // clang-format off
 void register_learners(LearnerRegistry& registry) {
+  void add_cloning_learner(LearnerRegistry&); add_cloning_learner(registry);
+  void add_dagger_learner(LearnerRegistry&); add_dagger_learner(registry);
   void add_dqn_learner(LearnerRegistry&); add_dqn_learner(registry);
   void add_evolution_learner(LearnerRegistry&); add_evolution_learner(registry);
   void add_lin_ucb_learner(LearnerRegistry&); add_lin_ucb_learner(registry);
