@@ -187,8 +187,8 @@ std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spe
   const LearnerRegistry::Choice choice = learners.parse_block(policy.learner, "", faults);
   faults.throw_if_any();
   try {
-    std::unique_ptr<Learner> learner =
-        choice.make({.spec = spec, .envs = 1, .steps = 1, .random = sim::RandomStream(1, "rl/policy")});
+    std::unique_ptr<Learner> learner = choice.make(
+        {.spec = spec, .envs = 1, .steps = 1, .random = sim::RandomStream(1, "rl/policy"), .trains = false});
     Archive archive(policy.bytes);
     learner->policy(archive);
     archive.finish();

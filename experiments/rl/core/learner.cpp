@@ -117,8 +117,8 @@ std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const Make
   return std::make_unique<IndependentLearners>(setup, make);
 }
 
-void require_rule(const EnvSpec& spec, const char* learner) {
-  if (spec.rule.empty())
+void require_rule(const LearnerSetup& setup, const char* learner) {
+  if (setup.trains && setup.spec.rule.empty())
     throw std::invalid_argument(fmt::format("learner {} imitates a rule, and the environment has none", learner));
 }
 

@@ -61,6 +61,7 @@ struct LearnerSetup {
   std::size_t envs = 1;    ///< n
   std::int64_t steps = 0;  ///< environment steps in all; what schedules are laid over
   sim::RandomStream random{1, "learner"};
+  bool trains = true;  ///< else it only acts, from a policy's file
 };
 
 using LearnerRegistry = sim::Registry<Learner, const LearnerSetup&>;
@@ -73,8 +74,8 @@ void register_learners(LearnerRegistry& registry);
 using MakeLearner = std::function<std::unique_ptr<Learner>(const LearnerSetup&)>;
 std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const MakeLearner& make);
 
-/// Throws std::invalid_argument unless the environment has a rule to learn from.
-void require_rule(const EnvSpec& spec, const char* learner);
+/// Throws std::invalid_argument where a learner is to be trained and the environment has no rule to learn from.
+void require_rule(const LearnerSetup& setup, const char* learner);
 
 /// Throws std::invalid_argument unless every agent chooses (no box).
 void require_choices(const EnvSpec& spec, const char* learner);

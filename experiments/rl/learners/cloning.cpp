@@ -16,7 +16,7 @@ struct CloningParams : ImitationParams {
 void add_cloning_learner(LearnerRegistry& registry) {
   registry.add<CloningParams>("cloning", "Behaviour cloning: imitates the environment's rule, which acts.",
                               [](const CloningParams& p, const LearnerSetup& setup) {
-                                require_rule(setup.spec, "cloning");
+                                require_rule(setup, "cloning");
                                 require_choices(setup.spec, "cloning");
                                 return make_imitation(p, std::numeric_limits<double>::infinity(), setup);
                               });

@@ -15,6 +15,8 @@ from .markup import Sheet, document, escape, note, scrolled, table
 from .run_folder import Run
 
 MISSING = object()
+MOST_TOLD = 3  # settings in a run's name
+LONGEST = 60  # characters of one
 
 
 def names_of(things: list) -> list[str]:
@@ -27,13 +29,53 @@ def names_of(things: list) -> list[str]:
     return ["/".join(path.parts[-depth:]) for path in paths]
 
 
+def labels_of(runs: list[Run]) -> list[str]:
+    """What each run is called by what sets it apart: up to MOST_TOLD settings with their values. Names of folders where no so few
+    settings tell all of them apart."""
+    found = [_leaves(run.config) for run in runs]
+    paths = list(dict.fromkeys(path for leaves in found for path in leaves))
+    texts = {path: [_told(leaves.get(path, MISSING)) for leaves in found] for path in paths}
+    # Those that split the runs into most groups first, of equals as the config has them.
+    differ = sorted((path for path in paths if len(set(texts[path])) > 1 and path not in ("title", "kind")),
+                    key=lambda path: (path.endswith("seed"), -len(set(texts[path]))))
+    chosen: list[str] = []
+    for path in differ[:MOST_TOLD] if len(differ) <= MOST_TOLD else differ:
+        split = len({tuple(texts[p][i] for p in chosen) for i in range(len(runs))})
+        more = len({tuple(texts[p][i] for p in (*chosen, path)) for i in range(len(runs))})
+        if more > split or len(differ) <= MOST_TOLD:
+            chosen.append(path)
+        if len(chosen) == MOST_TOLD or (more == len(runs) and len(differ) > MOST_TOLD):
+            break
+    chosen.sort(key=paths.index)
+    labels = [", ".join(f"{_short(path, chosen)} {texts[path][i]}" for path in chosen) for i in range(len(runs))]
+    return labels if chosen and len(set(labels)) == len(runs) and max(map(len, labels)) <= LONGEST else names_of(runs)
+
+
+def _short(path: str, among: list[str]) -> str:
+    """The end of a path that no other of them has; numbers of a list are no end."""
+    pieces = path.split(".")
+    words = [piece for piece in pieces if not piece.isdigit()]
+    for size in range(1, len(words)):
+        end = " ".join(words[-size:])
+        if sum([p for p in other.split(".") if not p.isdigit()][-size:] == words[-size:] for other in among) == 1:
+            return end.replace("_", " ")
+    return path
+
+
+def _told(value: object) -> str:
+    """A setting in a few characters."""
+    if value is MISSING:
+        return "not set"
+    return value.removeprefix("catalog:").removesuffix(".json") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def swatch(i: int) -> str:
     return f'<span class="swatch" style="background:{palette.colour(i)}"></span>'
 
 
 def render(runs: list[Run], library: str | None = None) -> str:
     """The comparison as HTML; `library`: address of plotly.js on the page's host, None to have it inside."""
-    sheet, names = Sheet(), names_of(runs)
+    sheet, names = Sheet(), labels_of(runs)
     sheet.tab("overview", "Figures", _runs(runs, names) + _figures(runs, names))
     for key, title, heading, caption, draw in (
             ("latency", "Latency", "Latency distributions", "Click a name to hide a run, double-click to see it alone.",
@@ -56,12 +98,12 @@ def _has(run: Run, key: str) -> bool:
 
 
 def _runs(runs: list[Run], names: list[str]) -> str:
-    rows = "".join(f'<tr><th scope="row">{swatch(i)}{escape(name)}</th><td>{escape(run.summary["status"])}</td>'
+    rows = "".join(f'<tr><th scope="row">{swatch(i)}{escape(name)}</th><td>{escape(folder)}</td><td>{escape(run.summary["status"])}</td>'
                    f"<td>{escape(str(run.config.get('system', 'serving')))}</td><td>{escape(overview.headline(run))}</td></tr>"
-                   for i, (name, run) in enumerate(zip(names, runs)))
+                   for i, (name, folder, run) in enumerate(zip(names, names_of(runs), runs)))
     reasons = "".join(note(f"{name} is infeasible: {run.summary.get('reason') or 'no reason given'}")
                       for name, run in zip(names, runs) if run.infeasible)
-    head = "".join(f'<th scope="col">{h}</th>' for h in ("run", "status", "system", "what"))
+    head = "".join(f'<th scope="col">{h}</th>' for h in ("run", "folder", "status", "system", "what"))
     return "<h3>Runs</h3>" + scrolled(
         f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>', "Runs") + reasons
 
