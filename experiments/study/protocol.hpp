@@ -2,7 +2,7 @@
 // process").
 //
 //   head    {"protocol": 1, "measures": {"ttft": "ttft_s.p99"}}
-//   helper  {"protocol": 1, "version": "0.1.0", "build": "…"}
+//   helper  {"protocol": 1, "version": "0.2.0", "build": "…"}
 //   head    {"id": 1, "key": "…", "config": {…}}
 //   helper  {"id": 1, "key": "…", "status": "ok", "reason": null, "figures": {"ttft": 0.31}}
 //          and "absent": {"ttft": "…"} where the summary does not have a measure

@@ -194,7 +194,7 @@ void check_ranks(const OpGraph& graph, const OpNode& op) {
   switch (op.kind) {
     case OpKind::attention:
     case OpKind::attention_grad:
-      for (const std::size_t slot : {0, 1, 2}) need(op.inputs[slot], 3);
+      for (const std::size_t slot : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) need(op.inputs[slot], 3);
       break;
     case OpKind::grouped_matmul:
       need(op.inputs[0], 2);
