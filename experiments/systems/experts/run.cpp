@@ -44,8 +44,7 @@ class Player {
         layers_(slots.size()),
         pooled_(config.sections.policies.spread == SlotSpread::pooled),
         tokens_(static_cast<std::size_t>(config.trace.experts)),
-        gpu_rows_(std::max<std::size_t>(1, config.sections.model.modules.size())),
-        gaps_(config) {
+        gpu_rows_(std::max<std::size_t>(1, config.sections.model.modules.size())) {
     for (LayerState& layer : layers_) {
       layer.arrives_ps.assign(tokens_.size(), 0);
       layer.ahead.assign(tokens_.size(), false);
@@ -68,17 +67,19 @@ class Player {
 
   RunTotals play() {
     const std::int64_t a_step = config_.step_tokens(), steps = config_.steps();
+    TokenGaps gaps(config_);
+    std::int64_t begin_ps = 0;
     for (std::int64_t step = 0; step < steps; ++step) {
       if (step == config_.sections.workload.skip) {
         totals_ = {};
         for (LayerState& layer : layers_) layer.counts = {};
-        begin_ps_ = now_ps_;
+        begin_ps = now_ps_;
       }
       play_step(step * a_step, a_step);
-      gaps_.done(step * a_step, a_step, now_ps_, totals_.token_gap);
+      gaps.done(step * a_step, a_step, now_ps_, totals_.token_gap);
       ++totals_.steps;
     }
-    totals_.time_ps = now_ps_ - begin_ps_;
+    totals_.time_ps = now_ps_ - begin_ps;
     for (const LayerState& layer : layers_) {
       totals_.counts += layer.counts;
       totals_.layer_hit_rate.push_back(layer.counts.hit_rate());
@@ -391,8 +392,7 @@ class Player {
   std::vector<ExpertId> wanted_;  // of the host, by the layer at work
   std::int64_t host_begin_ps_ = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> late_;  // when a copy is there, and its tokens
-  std::int64_t layer_dense_ps_ = 0, now_ps_ = 0, begin_ps_ = 0, link_free_ps_ = 0;
-  TokenGaps gaps_;
+  std::int64_t layer_dense_ps_ = 0, now_ps_ = 0, link_free_ps_ = 0;
   RunTotals totals_;
 };
 
