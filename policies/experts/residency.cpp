@@ -9,7 +9,8 @@ ExpertResidency::ExpertResidency(std::unique_ptr<ExpertCache> policy, const Expe
       place_(static_cast<std::size_t>(setup.experts), -1),
       asked_(static_cast<std::size_t>(setup.experts), 0) {
   held_.reserve(slots_);
-  for (const std::uint16_t e : policy_->initial()) put(e);
+  for (const std::uint16_t e : policy_->initial())
+    if (fits(e)) put(e);
 }
 
 void ExpertResidency::put(std::uint16_t expert) {

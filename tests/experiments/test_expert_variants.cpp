@@ -186,6 +186,7 @@ TEST_CASE("experts: faults of bits, modules and groups", "[unit]") {
   CHECK_THAT(experts_fault(duo({"model.modules=[1, 2]"})), Contains("expected a size for each of 3 experts, got 2"));
   CHECK_THAT(experts_fault(duo({"model.modules=[0, 0, 0]"})), Contains("expected one size above 0 at least"));
   CHECK_THAT(experts_fault(duo({"policies.share=0.5"})), Contains("expected a share of 1"));
+  CHECK_THAT(experts_fault(duo({"machine.host.part=xeon-6454s"})), Contains("computed by the GPU: expected no host"));
   CHECK_THAT(experts_fault({"policies.groups.policy=read_me"}), Contains("read_me has nothing to choose from"));
   CHECK_THAT(experts_fault({"policies.pool=8", "workload.batch=16"}), Contains("tokens of router choices at least"));
 }

@@ -132,6 +132,7 @@ TEST_CASE("experts: faults of ranks", "[unit]") {
   CHECK_THAT(experts_fault(on_ranks({"policies.share=0.5"})),
              Contains("expected neither a share of them nor prefetch"));
   CHECK_THAT(experts_fault(on_ranks({"machine.host.part=xeon-6454s"})), Contains("the experts of ranks have no host"));
+  CHECK_THAT(experts_fault(on_ranks({"policies.pool=2"})), Contains("stay where their keys are"));
   CHECK_THAT(experts_fault(on_ranks({"workload.skip=0"})), Contains("to plan a placement on"));
   CHECK_THAT(experts_fault(on_ranks({"machine.ranks=3", "workload.batch=63"})),
              Contains("8 slots do not share out over 3 GPUs (policies.redundant adds slots)"));

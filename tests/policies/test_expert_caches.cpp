@@ -114,6 +114,17 @@ TEST_CASE("expert caches: levels take their own numbers of slots", "[unit]") {
   CHECK_FALSE(cache.counts().evictions > 2);
 }
 
+TEST_CASE("expert caches: what is there from the beginning fits into the slots", "[unit]") {
+  Nested nested(3);
+  const Choices often{0, 3, 6, 0, 3, 6};
+  nested.setup.future = often;
+  const ExpertResidency cache = nested.cache("static");
+  // The three most frequent take two slots each: one of them fits.
+  CHECK(cache.holds(0));
+  CHECK_FALSE(cache.holds(3));
+  CHECK_FALSE(cache.holds(6));
+}
+
 TEST_CASE("expert caches: d2moe frees high bits, then low bits of the layer that was used last", "[unit]") {
   Nested nested(8);
   ExpertResidency cache = nested.cache("d2moe");

@@ -93,6 +93,8 @@ void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
     faults.add(place_of(policies, s.policies.share ? "share" : "prefetch"),
                "ranks hold all of their experts: expected neither a share of them nor prefetch");
   if (!m.host.part.empty()) faults.add(place_of(machine, "host"), "the experts of ranks have no host");
+  if (s.policies.pool > 1)
+    faults.add(place_of(policies, "pool"), "the texts of ranks stay where their keys are: expected a pool of 1");
   if (config.storage) faults.add(place_of(machine, "storage"), "the experts of ranks are on no drive");
   if (s.workload.skip == 0)
     faults.add(place_of(section(root, "workload"), "skip"), "expected first steps, 1 at least, to plan a placement on");
@@ -102,15 +104,18 @@ void check_ranks(const Node& root, const Config& config, sim::Faults& faults) {
 void check_variants(const Node& root, const Config& config, sim::Faults& faults) {
   const Sections& s = config.sections;
   const Node model = section(root, "model"), policies = section(root, "policies");
-  const auto no_prefetch_or_ranks = [&](const char* what) {
+  const auto by_gpu_alone = [&](const char* what) {
     if (s.machine.ranks > 1)
       faults.add(place_of(section(root, "machine"), "ranks"), fmt::format("expected one rank with model.{}", what));
     if (s.policies.prefetch.accuracy > 0)
       faults.add(place_of(policies, "prefetch"), fmt::format("expected no prefetch with model.{}", what));
+    if (!s.machine.host.part.empty())
+      faults.add(place_of(section(root, "machine"), "host"),
+                 fmt::format("with model.{} experts are computed by the GPU: expected no host", what));
   };
   if (!s.model.modules.empty()) {
     const auto where = place_of(model, "modules");
-    no_prefetch_or_ranks("modules");
+    by_gpu_alone("modules");
     if (static_cast<std::int64_t>(s.model.modules.size()) != config.model.experts.count)
       faults.add(where, fmt::format("expected a size for each of {} experts, got {}", config.model.experts.count,
                                     s.model.modules.size()));
@@ -123,7 +128,7 @@ void check_variants(const Node& root, const Config& config, sim::Faults& faults)
     if (s.model.bits) faults.add(place_of(model, "bits"), "expected either 'bits' or 'modules'");
   }
   if (!s.model.bits) return;
-  no_prefetch_or_ranks("bits");
+  by_gpu_alone("bits");
   const std::vector<BitLevel>& levels = s.model.bits->levels;
   const auto where = place_of(section(model, "bits"), "levels");
   if (levels.size() < 2 || levels.size() > 8)
@@ -138,10 +143,6 @@ void check_variants(const Node& root, const Config& config, sim::Faults& faults)
                                     to_string(levels[i].weights), to_string(levels[i - 1].weights)));
   }
   if (std::abs(sum - 1) > 1e-6) faults.add(where, fmt::format("expected shares of 1 together, got {:.6g}", sum));
-  if (!s.machine.host.part.empty())
-    faults.add(place_of(section(root, "machine"), "host"),
-               "experts in several numbers of bits are computed by the GPU: "
-               "expected no host");
   const auto units = config.expert_layers() * config.trace.experts * static_cast<std::int64_t>(levels.size());
   if (units > (1 << 16))
     faults.add(where, fmt::format("expected at most 65,536 levels of experts in one cache, got {}", units));

@@ -118,6 +118,7 @@ class Player {
             .slots = slots,
             .top_k = layers * trace_.top_k,
             .future = all_requests_,
+            .layer_experts = trace_.experts,
             .foretold = foretold};
   }
 
