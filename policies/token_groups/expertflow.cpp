@@ -3,6 +3,7 @@
 // that use each expert, each token goes to a near centre with room, centres are taken anew, a few rounds.
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "policies/token_groups/token_groups.hpp"
@@ -33,7 +34,7 @@ class ExpertFlowGroups final : public TokenGroups {
     const std::size_t tokens = view.paths.size(), count = tokens / view.size;
     if (count < 2) return {first_of(view)};
     const std::vector<std::vector<std::uint16_t>> paths = predicted(view);
-    std::vector<std::vector<std::size_t>> out = begin(paths, count, view.size);
+    std::vector<std::vector<std::size_t>> out = begin(paths, count, view);
     for (std::int64_t round = 0; round < params_.rounds; ++round) {
       std::vector<std::vector<std::size_t>> next = assign(paths, out, view);
       if (next == out) break;
@@ -66,30 +67,35 @@ class ExpertFlowGroups final : public TokenGroups {
     return out;
   }
 
-  /// How many experts two tokens have in common.
-  static std::size_t common(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b) {
-    std::size_t same = 0;
-    for (const std::uint16_t bit : a) same += std::ranges::count(b, bit) > 0 ? 1 : 0;
-    return same;
+  /// How many experts of each token are among those of `of`.
+  static std::vector<std::size_t> common(const std::vector<std::vector<std::uint16_t>>& paths, std::size_t of,
+                                         std::size_t bits) {
+    std::vector<bool> there(bits, false);
+    for (const std::uint16_t bit : paths[of]) there[bit] = true;
+    std::vector<std::size_t> out;
+    for (const auto& path : paths)
+      out.push_back(
+          static_cast<std::size_t>(std::ranges::count_if(path, [&](std::uint16_t bit) { return there[bit]; })));
+    return out;
   }
 
   /// Groups to begin with: a token far from those chosen before, and who is nearest to it.
   static std::vector<std::vector<std::size_t>> begin(const std::vector<std::vector<std::uint16_t>>& paths,
-                                                     std::size_t count, std::size_t size) {
+                                                     std::size_t count, const TokenGroupView& view) {
     std::vector<std::size_t> left(paths.size());
     std::iota(left.begin(), left.end(), std::size_t{0});
     std::vector<std::vector<std::size_t>> out;
     std::vector<std::size_t> nearness(paths.size(), 0);
     for (std::size_t g = 0; g < count; ++g) {
       const std::size_t seed = *std::ranges::min_element(left, {}, [&](std::size_t t) { return nearness[t]; });
-      std::ranges::stable_sort(left, std::ranges::greater{}, [&](std::size_t t) {
-        return t == seed ? paths.size() * 1000 : common(paths[t], paths[seed]);
-      });
-      const auto room = static_cast<std::ptrdiff_t>(std::min(size, left.size()));
+      std::vector<std::size_t> near = common(paths, seed, 64 * view.paths.front().size());
+      for (const std::size_t t : left) nearness[t] += near[t];
+      near[seed] = std::numeric_limits<std::size_t>::max();
+      std::ranges::stable_sort(left, std::ranges::greater{}, [&](std::size_t t) { return near[t]; });
+      const auto room = static_cast<std::ptrdiff_t>(std::min(view.size, left.size()));
       out.emplace_back(left.begin(), left.begin() + room);
       left.erase(left.begin(), left.begin() + room);
       std::ranges::sort(left);
-      for (const std::size_t t : left) nearness[t] += common(paths[t], paths[seed]);
     }
     return out;
   }

@@ -92,7 +92,7 @@ class Compared(Pages):
         orrery("report", "a", "c", "b", "--out", "three.html", cwd=self.scratch)
         self.tour(self.scratch / "three.html", (1366,))
         self.page.click("#tab-overview")
-        self.assertIn("c is infeasible", self.page.run("return document.getElementById('overview').innerText"))
+        self.assertIn("config llama-2-70b, rate scale 1 is infeasible", self.page.run("return document.getElementById('overview').innerText"))
         self.page.click("#tab-latency")
         self.assertIn("Nothing of this kind in c.", self.page.run("return document.getElementById('latency').innerText"))
 

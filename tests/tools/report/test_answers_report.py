@@ -52,7 +52,7 @@ class AnswersReportTest(unittest.TestCase):
 
     def test_a_capacity_opens_on_its_knee(self):
         html, figures = self.opened(CAPACITY, probes=PROBES)
-        self.assertIn("4 requests/s meet the targets; 5 do not. The queue grows.", html)
+        self.assertIn("4 requests/s meet the targets; 5 do not.</p><p>The queue grows.</p>", html)
         figure = figures["knee"]
         self.assertEqual(figure["layout"]["shapes"][0]["x0"], 4)
         self.assertEqual((figure["layout"]["shapes"][1]["x0"], figure["layout"]["shapes"][1]["x1"]), (4, 5))

@@ -49,10 +49,10 @@ def _capacity(run: Run, sheet: Sheet) -> str:
     lead = f"{units.text(s['capacity_per_s'], '')} requests/s meet the targets"
     lead += f"; {units.text(fails, '')} do not." if units.is_number(fails) else "; no rate that was tried does not."
     binds = s.get("binds")
-    if isinstance(binds, dict) and isinstance(binds.get("text"), str):
-        lead += f" {binds['text'][:1].upper()}{binds['text'][1:]}."
+    reason = binds["text"] if isinstance(binds, dict) and isinstance(binds.get("text"), str) else ""
+    why = f"<p>{escape(reason[:1].upper() + reason[1:])}.</p>" if reason else ""
     caption = "Each point is a rate that was tried, with its 95 % interval where it was run more than once. Dashed = the target."
-    return (f'<p class="lead">{escape(lead)}</p>'
+    return (f'<p class="lead">{escape(lead)}</p>{why}'
             + sheet.figure("knee", "Where the targets are missed", caption, _knee(probes, float(s["capacity_per_s"]), fails)))
 
 
