@@ -5,7 +5,7 @@ target_compile_features(orrery_flags INTERFACE cxx_std_20)
 # -ffp-contract=off keeps the results equal on processors with and without fused multiply-add.
 # Off: designated initialisers leave defaults out on purpose; g++ 12 sees overlap in string sums (GCC bug 105651).
 target_compile_options(orrery_flags INTERFACE
-  "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers;-Wno-restrict;-Wconversion;-Wshadow>" -ffp-contract=off)
+  "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;-Wconversion;-Wshadow>" -ffp-contract=off)
 target_include_directories(orrery_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/orrery>)
 # The compiler's memory is collected once it holds 2 GB, not some 100 MB: a sixth of a large unit's time.
 target_compile_options(orrery_flags INTERFACE "$<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=2000000>>")

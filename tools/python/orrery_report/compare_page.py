@@ -86,7 +86,7 @@ def render(runs: list[Run], library: str | None = None) -> str:
         figure = draw(runs, names)
         if figure is not None:
             absent = [name for name, run in zip(names, runs) if not _has(run, key)]
-            more = f" Nothing of this kind in {escape(', '.join(absent))}." if absent else ""
+            more = f" Nothing of this kind in {escape('; '.join(absent))}." if absent else ""
             sheet.tab(key, title, sheet.figure(key, heading, caption + more, figure))
     sheet.tab("config", "Configs", _configs(runs, names))
     return document(sheet, " · ".join(names), f"{len(runs)} runs side by side, compared with {names[0]}", None, library)
