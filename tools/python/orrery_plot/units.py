@@ -35,6 +35,7 @@ _SI = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "m": 1e-3, "
        "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _WHOLE = {"bytes": "B", "flops": "FLOP", "usd": "USD", "per_s": "1/s"}  # names that say nothing but their unit
 _BARE = re.compile(r"count|fragmentation|ratio|share|.*_(count|ratio|share)|cost_per_.*")  # have none, whatever stands before
+_EACH = re.compile(r"_(a_[a-z]+|per_token)$")  # what a figure is of one of: the unit stands before
 _QUANTITY = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµ/][A-Za-z/]*|1/s)")
 
 
@@ -61,6 +62,7 @@ def unit_of(name: str) -> str:
     if _BARE.fullmatch(pieces[-1]):
         return ""
     for piece in reversed(pieces):
+        piece = _EACH.sub("", piece)
         known = _WHOLE.get(piece) or ("B" if piece.startswith("bytes_") else "")
         known = known or next((unit for ending, unit in ENDINGS if piece.endswith(ending)), "")
         if known:
