@@ -6,10 +6,6 @@
 namespace orrery::policies {
 namespace {
 
-struct ByExpertParams {
-  static constexpr auto fields() { return sim::FieldTable<ByExpertParams, 0>(); }
-};
-
 class ByExpert final : public ExpertOrder {
  public:
   std::vector<std::size_t> order(std::span<const ExpertLoad> loads) const override {
@@ -22,8 +18,8 @@ class ByExpert final : public ExpertOrder {
 }  // namespace
 
 void add_by_expert_order(ExpertOrderRegistry& registry) {
-  registry.add<ByExpertParams>("by_expert", "One expert after another, all of its levels at once.",
-                               [](const ByExpertParams&) { return std::make_unique<ByExpert>(); });
+  registry.add<sim::NoParams>("by_expert", "One expert after another, all of its levels at once.",
+                              [](const sim::NoParams&) { return std::make_unique<ByExpert>(); });
 }
 
 }  // namespace orrery::policies

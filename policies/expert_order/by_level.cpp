@@ -7,10 +7,6 @@
 namespace orrery::policies {
 namespace {
 
-struct ByLevelParams {
-  static constexpr auto fields() { return sim::FieldTable<ByLevelParams, 0>(); }
-};
-
 class ByLevel final : public ExpertOrder {
  public:
   std::vector<std::size_t> order(std::span<const ExpertLoad> loads) const override {
@@ -24,8 +20,8 @@ class ByLevel final : public ExpertOrder {
 }  // namespace
 
 void add_by_level_order(ExpertOrderRegistry& registry) {
-  registry.add<ByLevelParams>("by_level", "The base of all experts first, then each level above it.",
-                              [](const ByLevelParams&) { return std::make_unique<ByLevel>(); });
+  registry.add<sim::NoParams>("by_level", "The base of all experts first, then each level above it.",
+                              [](const sim::NoParams&) { return std::make_unique<ByLevel>(); });
 }
 
 }  // namespace orrery::policies

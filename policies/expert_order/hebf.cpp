@@ -5,10 +5,6 @@
 namespace orrery::policies {
 namespace {
 
-struct HebfParams {
-  static constexpr auto fields() { return sim::FieldTable<HebfParams, 0>(); }
-};
-
 class Hebf final : public ExpertOrder {
  public:
   std::vector<std::size_t> order(std::span<const ExpertLoad> loads) const override {
@@ -33,8 +29,8 @@ class Hebf final : public ExpertOrder {
 }  // namespace
 
 void add_hebf_order(ExpertOrderRegistry& registry) {
-  registry.add<HebfParams>("hebf", "D2MoE: of the lowest missing level of each expert, the one with most tokens.",
-                           [](const HebfParams&) { return std::make_unique<Hebf>(); });
+  registry.add<sim::NoParams>("hebf", "D2MoE: of the lowest missing level of each expert, the one with most tokens.",
+                              [](const sim::NoParams&) { return std::make_unique<Hebf>(); });
 }
 
 }  // namespace orrery::policies

@@ -6,10 +6,6 @@
 namespace orrery::policies {
 namespace {
 
-struct D2MoeParams {
-  static constexpr auto fields() { return sim::FieldTable<D2MoeParams, 0>(); }
-};
-
 class D2Moe final : public ExpertCache {
  public:
   explicit D2Moe(const ExpertCacheSetup& setup)
@@ -44,9 +40,9 @@ class D2Moe final : public ExpertCache {
 }  // namespace
 
 void add_d2moe_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<D2MoeParams>(
+  registry.add<sim::NoParams>(
       "d2moe", "D2MoE: high bits, then low bits of the layer that was used last.",
-      [](const D2MoeParams&, const ExpertCacheSetup& setup) { return std::make_unique<D2Moe>(setup); });
+      [](const sim::NoParams&, const ExpertCacheSetup& setup) { return std::make_unique<D2Moe>(setup); });
 }
 
 }  // namespace orrery::policies

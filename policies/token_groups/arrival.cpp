@@ -4,10 +4,6 @@
 namespace orrery::policies {
 namespace {
 
-struct ArrivalParams {
-  static constexpr auto fields() { return sim::FieldTable<ArrivalParams, 0>(); }
-};
-
 class Arrival final : public TokenGroups {
  public:
   std::vector<std::vector<std::size_t>> groups(const TokenGroupView& view) const override {
@@ -20,8 +16,8 @@ class Arrival final : public TokenGroups {
 }  // namespace
 
 void add_arrival_token_groups(TokenGroupsRegistry& registry) {
-  registry.add<ArrivalParams>("arrival", "In the order in which tokens came.",
-                              [](const ArrivalParams&) { return std::make_unique<Arrival>(); });
+  registry.add<sim::NoParams>("arrival", "In the order in which tokens came.",
+                              [](const sim::NoParams&) { return std::make_unique<Arrival>(); });
 }
 
 }  // namespace orrery::policies

@@ -9,10 +9,6 @@
 namespace orrery::policies {
 namespace {
 
-struct ReadMeParams {
-  static constexpr auto fields() { return sim::FieldTable<ReadMeParams, 0>(); }
-};
-
 class ReadMeGroups final : public TokenGroups {
  public:
   std::vector<std::vector<std::size_t>> groups(const TokenGroupView& view) const override {
@@ -32,8 +28,8 @@ class ReadMeGroups final : public TokenGroups {
 }  // namespace
 
 void add_read_me_token_groups(TokenGroupsRegistry& registry) {
-  registry.add<ReadMeParams>("read_me", "Read-ME: from the longest of the queues that experts have, then the next.",
-                             [](const ReadMeParams&) { return std::make_unique<ReadMeGroups>(); });
+  registry.add<sim::NoParams>("read_me", "Read-ME: from the longest of the queues that experts have, then the next.",
+                              [](const sim::NoParams&) { return std::make_unique<ReadMeGroups>(); });
 }
 
 }  // namespace orrery::policies
