@@ -23,26 +23,6 @@ Node numbers(const std::vector<double>& values) {
   return node;
 }
 
-Node spec_node(const EnvSpec& spec) {
-  Node node = Node::object();
-  node.set("masked", Node::boolean(spec.masked));
-  Node& agents = node.set("agents", Node::array());
-  for (const AgentSpec& agent : spec.agents) {
-    Node one = Node::object();
-    one.set("name", Node::string(agent.name));
-    one.set("per_choice", Node::integer(static_cast<std::int64_t>(agent.per_choice)));
-    Node names = Node::array();
-    for (const ObservationEntry& entry : agent.observation) names.push(Node::string(entry.name));
-    one.set("observation", std::move(names));
-    one.set("kind", Node::integer(static_cast<std::int64_t>(agent.action.kind)));
-    one.set("choices", numbers(agent.action.choices));
-    one.set("low", numbers(agent.action.low));
-    one.set("high", numbers(agent.action.high));
-    agents.push(std::move(one));
-  }
-  return node;
-}
-
 /// Stands for the folder that orrery is in, so that a policy says the same wherever that is.
 constexpr std::string_view kHome = "$ORRERY_HOME/";
 
@@ -77,6 +57,42 @@ const Node& member(const Node& node, const char* name) {
   return *found;
 }
 
+/// What must agree of an agent: with entries for each choice, those of one and what is shared.
+struct Shape {
+  std::vector<std::string> entries;
+  std::size_t per_choice = 0;
+  ActionSpace action;
+
+  explicit Shape(const AgentSpec& agent) : per_choice(agent.per_choice), action(agent.action) {
+    const std::size_t own = per_choice * (per_choice > 0 ? static_cast<std::size_t>(action.choices.at(0)) : 0);
+    for (std::size_t i = 0; i < agent.observation.size(); ++i)
+      if (i < per_choice || i >= own) entries.push_back(agent.observation[i].name);
+    if (per_choice > 0) action.choices.clear();  // any number of them
+  }
+};
+
+}  // namespace
+
+Node written_spec(const EnvSpec& spec) {
+  Node node = Node::object();
+  node.set("masked", Node::boolean(spec.masked));
+  Node& agents = node.set("agents", Node::array());
+  for (const AgentSpec& agent : spec.agents) {
+    Node one = Node::object();
+    one.set("name", Node::string(agent.name));
+    one.set("per_choice", Node::integer(static_cast<std::int64_t>(agent.per_choice)));
+    Node names = Node::array();
+    for (const ObservationEntry& entry : agent.observation) names.push(Node::string(entry.name));
+    one.set("observation", std::move(names));
+    one.set("kind", Node::integer(static_cast<std::int64_t>(agent.action.kind)));
+    one.set("choices", numbers(agent.action.choices));
+    one.set("low", numbers(agent.action.low));
+    one.set("high", numbers(agent.action.high));
+    agents.push(std::move(one));
+  }
+  return node;
+}
+
 EnvSpec read_spec(const Node& node) {
   const auto doubles = [](const Node& list) {
     std::vector<double> all;
@@ -97,21 +113,25 @@ EnvSpec read_spec(const Node& node) {
   return spec;
 }
 
-/// What must agree of an agent: with entries for each choice, those of one and what is shared.
-struct Shape {
-  std::vector<std::string> entries;
-  std::size_t per_choice = 0;
-  ActionSpace action;
-
-  explicit Shape(const AgentSpec& agent) : per_choice(agent.per_choice), action(agent.action) {
-    const std::size_t own = per_choice * (per_choice > 0 ? static_cast<std::size_t>(action.choices.at(0)) : 0);
-    for (std::size_t i = 0; i < agent.observation.size(); ++i)
-      if (i < per_choice || i >= own) entries.push_back(agent.observation[i].name);
-    if (per_choice > 0) action.choices.clear();  // any number of them
+std::string spaces_differ(const EnvSpec& trained, const EnvSpec& here) {
+  if (trained.agents.size() != here.agents.size())
+    return fmt::format("{} agents, this run has {}", trained.agents.size(), here.agents.size());
+  for (std::size_t a = 0; a < here.agents.size(); ++a) {
+    const Shape then(trained.agents[a]), now(here.agents[a]);
+    const auto differs =
+        std::mismatch(then.entries.begin(), then.entries.end(), now.entries.begin(), now.entries.end());
+    if (then.per_choice != now.per_choice || differs.first != then.entries.end() || differs.second != now.entries.end())
+      return fmt::format("it reads '{}' where this run shows '{}'",
+                         differs.first != then.entries.end() ? *differs.first : "nothing",
+                         differs.second != now.entries.end() ? *differs.second : "nothing");
+    if (then.action.kind != now.action.kind || then.action.choices != now.action.choices ||
+        then.action.low != now.action.low || then.action.high != now.action.high)
+      return then.action.choices.size() == 1 && now.action.choices.size() == 1
+                 ? fmt::format("it has {} choices, this run {}", then.action.choices[0], now.action.choices[0])
+                 : std::string("its actions are others");
   }
-};
-
-}  // namespace
+  return "";
+}
 
 void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
   Node head = Node::object();
@@ -119,7 +139,7 @@ void write_policy(const std::filesystem::path& path, const PolicyFile& policy) {
   head.set("env_params", texts_changed(policy.env_params, written_path));
   head.set("learner", policy.learner);
   head.set("regrouped", Node::boolean(policy.regrouped));
-  head.set("spec", spec_node(policy.spec));
+  head.set("spec", written_spec(policy.spec));
   head.set("seed", Node::integer(policy.seed));
   head.set("steps", Node::integer(policy.steps));
   head.set("eval_return", Node::real(policy.eval_return));
@@ -162,27 +182,9 @@ PolicyFile read_policy(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<Learner> learner_of(const PolicyFile& policy, const EnvSpec& spec, const LearnerRegistry& learners) {
-  const auto refuse = [&](const std::string& what) {
-    sim::throw_fault({policy.path.string(), ""}, fmt::format("the policy was trained on other spaces: {}", what),
+  if (const std::string other = spaces_differ(policy.spec, spec); !other.empty())
+    sim::throw_fault({policy.path.string(), ""}, "the policy was trained on other spaces: " + other,
                      "`orrery train` makes one for this run");
-  };
-  if (policy.spec.agents.size() != spec.agents.size())
-    refuse(fmt::format("{} agents, this run has {}", policy.spec.agents.size(), spec.agents.size()));
-  for (std::size_t a = 0; a < spec.agents.size(); ++a) {
-    const Shape trained(policy.spec.agents[a]), here(spec.agents[a]);
-    const auto differs =
-        std::mismatch(trained.entries.begin(), trained.entries.end(), here.entries.begin(), here.entries.end());
-    if (trained.per_choice != here.per_choice || differs.first != trained.entries.end() ||
-        differs.second != here.entries.end())
-      refuse(fmt::format("it reads '{}' where this run shows '{}'",
-                         differs.first != trained.entries.end() ? *differs.first : "nothing",
-                         differs.second != here.entries.end() ? *differs.second : "nothing"));
-    if (trained.action.kind != here.action.kind || trained.action.choices != here.action.choices ||
-        trained.action.low != here.action.low || trained.action.high != here.action.high)
-      refuse(trained.action.choices.size() == 1 && here.action.choices.size() == 1
-                 ? fmt::format("it has {} choices, this run {}", trained.action.choices[0], here.action.choices[0])
-                 : std::string("its actions are others"));
-  }
   sim::Faults faults;
   const LearnerRegistry::Choice choice = learners.parse_block(policy.learner, "", faults);
   faults.throw_if_any();

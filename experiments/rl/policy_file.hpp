@@ -24,6 +24,14 @@ struct PolicyFile {
   std::string bytes;                 ///< Learner::policy
 };
 
+/// Spaces as a document, and back; bounds of observations are left out.
+sim::Node written_spec(const EnvSpec& spec);
+/// Throws std::runtime_error for a document that is none.
+EnvSpec read_spec(const sim::Node& node);
+/// In what the spaces of a training differ from those of here; empty where they do not. The number of choices is left
+/// out where each is judged by one rule.
+std::string spaces_differ(const EnvSpec& trained, const EnvSpec& here);
+
 void write_policy(const std::filesystem::path& path, const PolicyFile& policy);
 /// Throws sim::ConfigError for a file that cannot be read, is no policy or not whole.
 PolicyFile read_policy(const std::filesystem::path& path);

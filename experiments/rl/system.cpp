@@ -43,6 +43,8 @@ struct TrainParams {
   std::int64_t eval_every = 10'000, eval_episodes = 10, eval_steps = 10'000;
   std::optional<double> target;
   std::vector<HeldOutParams> held_out;
+  std::int64_t log = 0;
+  std::vector<std::string> from_logs;
 
   static constexpr auto fields() {
     using P = TrainParams;
@@ -60,6 +62,10 @@ struct TrainParams {
         sim::field("held_out", &P::held_out,
                    "What the trained policies play at the end, with seeds that no training saw: other workloads, other "
                    "policies to compare with."),
+        sim::field("log", &P::log, Unit::count, sim::between(0, 1e8),
+                   "First steps of each training that are kept in seed-N.steps; 0: none."),
+        sim::field("from_logs", &P::from_logs, Unit::path, sim::any_value(),
+                   "Files of such steps to learn from, again and again, in place of acting; the environment judges."),
     };
   }
 };
@@ -148,10 +154,12 @@ class RlExperiment final : public Experiment {
             .eval_episodes = config_.train.eval_episodes,
             .eval_steps = config_.train.eval_steps,
             .envs = static_cast<std::size_t>(config_.train.envs),
-            .seed = seed};
+            .seed = seed,
+            .from = logs_,
+            .log = static_cast<std::size_t>(config_.train.log)};
   }
-  /// Makes environment and learner once, so that what does not go together is a fault of the config.
-  EnvSpec try_out(const Node& env, const Node& learner, sim::Faults& faults) const {
+  /// Makes environment and learner once and reads the logs, so that what does not go together is a fault of the config.
+  EnvSpec try_out(const Node& env, const Node& learner, sim::Faults& faults) {
     EnvSpec spec;
     try {
       spec = make_env(plan(0))->spec();
@@ -160,7 +168,11 @@ class RlExperiment final : public Experiment {
       return spec;
     }
     try {
+      if (!config_.train.from_logs.empty())
+        logs_ = std::make_shared<const StepLog>(read_step_logs(config_.train.from_logs, spec));
       (void)make_learner(plan(0), spec);
+    } catch (const sim::ConfigError& fault) {  // of a file of steps
+      faults.add(fault.faults().front().where, fault.faults().front().message, fault.faults().front().hint);
     } catch (const std::invalid_argument& error) {
       faults.add(learner.origin(), error.what());
     }
@@ -201,6 +213,7 @@ class RlExperiment final : public Experiment {
   Sections config_;
   std::vector<EnvFactory> held_out_;
   EnvSpec spec_;
+  std::shared_ptr<const StepLog> logs_;
   Node resolved_;
 };
 
@@ -246,6 +259,7 @@ void RlExperiment::train(std::size_t index, const RunSink& sink, const std::func
   training.state(archive);
   write_checkpoint(*sink.folder / name, identity, archive);
   write_policy(*sink.folder / fmt::format("seed-{}.policy", seed), policy);
+  if (config_.train.log > 0) write_step_log(*sink.folder / fmt::format("seed-{}.steps", seed), training.log());
 }
 
 Outcome RlExperiment::run(const RunSink& sink) const {

@@ -25,7 +25,11 @@ std::unique_ptr<Env> make_env(const TrainingPlan& plan) {
 }
 
 std::unique_ptr<Learner> make_learner(const TrainingPlan& plan, const EnvSpec& spec) {
-  return plan.make_learner({spec, plan.envs, plan.steps, sim::RandomStream(plan.seed, "rl/learner")});
+  return plan.make_learner({.spec = spec,
+                            .envs = plan.envs,
+                            .steps = plan.steps,
+                            .random = sim::RandomStream(plan.seed, "rl/learner"),
+                            .logged = plan.from != nullptr});
 }
 
 Training::Training(const TrainingPlan& plan)
@@ -34,7 +38,8 @@ Training::Training(const TrainingPlan& plan)
       judge_(make_env(plan)),
       learner_(make_learner(plan, envs_.spec())),
       actions_(plan.envs * envs_.spec().action_size()),
-      sums_(plan.envs, 0.0) {
+      sums_(plan.envs, 0.0),
+      log_(envs_.spec()) {
   envs_.reset(env_seed(plan.seed, 0));
 }
 
@@ -62,7 +67,7 @@ Played play_episodes(Env& env, Learner& learner, std::int64_t episodes, std::int
 void Training::advance() {
   if (curve_.empty()) return evaluate();
   const std::int64_t until = std::min(plan_.steps, curve_.back().steps + plan_.eval_every);
-  while (steps_ < until) step();
+  while (steps_ < until) plan_.from ? step_of_log() : step();
   evaluate();
 }
 
@@ -87,7 +92,18 @@ void Training::step() {
     ++ended_;
     ++episodes_;
   }
-  learner_->learn({before, actions_, now.rewards, now.terminated, now.truncated, {n, after, now.masks, now.advice}});
+  const Experience experience{before,         actions_,      now.rewards,
+                              now.terminated, now.truncated, {n, after, now.masks, now.advice}};
+  learner_->learn(experience);
+  if (log_.size() < plan_.log) log_.add(experience, plan_.log - log_.size());
+  steps_ += static_cast<std::int64_t>(n);
+}
+
+/// The next rows of the log, which begins anew at its end: where it is follows from the steps so far.
+void Training::step_of_log() {
+  const std::size_t at = static_cast<std::size_t>(steps_) % plan_.from->size();
+  const std::size_t n = std::min(plan_.envs, plan_.from->size() - at);
+  learner_->learn(plan_.from->rows(at, n));
   steps_ += static_cast<std::int64_t>(n);
 }
 
@@ -121,6 +137,7 @@ PolicyFile Training::policy(const EnvRegistry::Choice& env, const LearnerRegistr
 void Training::state(Archive& archive) {
   archive(envs_, sums_, curve_, steps_, episodes_, ended_, ended_sum_, best_reward_);
   learner_->state(archive);
+  if (plan_.log > 0) archive(log_);
 }
 
 }  // namespace orrery::experiments::rl

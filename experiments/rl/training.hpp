@@ -12,6 +12,7 @@
 #include "experiments/rl/core/learner.hpp"
 #include "experiments/rl/core/vector_env.hpp"
 #include "experiments/rl/policy_file.hpp"
+#include "experiments/rl/step_log.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -22,6 +23,8 @@ struct TrainingPlan {
   std::int64_t steps = 0, eval_every = 1, eval_episodes = 1, eval_steps = 1;
   std::size_t envs = 1;
   std::uint64_t seed = 1;
+  std::shared_ptr<const StepLog> from;  ///< steps to learn from in place of acting; null: none
+  std::size_t log = 0;                  ///< steps of the training that are kept, the first ones
 };
 
 /// One evaluation. Returns are sums of rewards, over agents their mean; NaN where no episode ended since the last
@@ -48,12 +51,15 @@ class Training {
   /// On to the next evaluation.
   void advance();
   const std::vector<CurvePoint>& curve() const { return curve_; }
+  /// The first steps, as many as the plan keeps.
+  const StepLog& log() const { return log_; }
   void state(Archive& archive);
   /// What it has learned so far; `env` and `learner` are the plan's.
   PolicyFile policy(const EnvRegistry::Choice& env, const LearnerRegistry::Choice& learner);
 
  private:
   void step();
+  void step_of_log();
   void evaluate();
 
   TrainingPlan plan_;
@@ -64,6 +70,7 @@ class Training {
   std::vector<std::uint8_t> masks_;
   std::vector<double> advice_;
   std::vector<CurvePoint> curve_;
+  StepLog log_;
   std::int64_t steps_ = 0, episodes_ = 0, ended_ = 0;
   double ended_sum_ = 0, best_reward_ = std::numeric_limits<double>::quiet_NaN();
 };

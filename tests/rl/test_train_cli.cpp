@@ -8,12 +8,14 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/run_folder.hpp"
 #include "experiments/rl/core/archive.hpp"
+#include "tests/rl/train_support.hpp"
 #include "tests/systems.hpp"
 
 namespace test_train_cli {
 
 using namespace orrery;
 using namespace orrery::experiments;
+using rl::test::Scratch;
 
 namespace fs = std::filesystem;
 
@@ -23,13 +25,6 @@ std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
-
-/// A folder of the test's own, gone afterwards.
-struct Scratch {
-  fs::path path = fs::temp_directory_path() / ("orrery-train-" + std::to_string(std::rand()));
-  Scratch() { fs::create_directories(path); }
-  ~Scratch() { fs::remove_all(path); }
-};
 
 std::string config(const std::string& run) {
   return R"({"system": "rl", "env": {"policy": "job_shop", "job_shop": {"jobs": 3, "machines": 2}},
@@ -103,7 +98,7 @@ TEST_CASE("faults of a training name their place", "[unit]") {
   const auto starts = [](const std::vector<std::string>& faults, const std::string& text) {
     return faults.size() == 1 && faults[0].find(text) == 0;
   };
-  CHECK(starts(faults_of(R"({"system": "rl"})"), "test:/env: missing: expected a policy block (known: cart_pole"));
+  CHECK(starts(faults_of(R"({"system": "rl"})"), "test:/env: missing: expected a policy block (known: acrobot"));
   CHECK(starts(faults_of(R"({"system": "rl", "env": {"policy": "cart_pool"}})"), "test:/env/policy: "));
   CHECK(starts(faults_of(R"({"system": "rl", "env": {"policy": "cart_pole", "cart_pole": {"max_step": 3}}})"),
                "test:/env/cart_pole/max_step: "));

@@ -1,11 +1,22 @@
 // Trainings in a line.
 #pragma once
 
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
 #include "experiments/rl/training.hpp"
 #include "tests/rl/support.hpp"
 #include "tests/systems.hpp"
 
 namespace orrery::experiments::rl::test {
+
+/// A folder of the test's own, gone afterwards.
+struct Scratch {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("orrery-train-" + std::to_string(std::rand()));
+  Scratch() { std::filesystem::create_directories(path); }
+  ~Scratch() { std::filesystem::remove_all(path); }
+};
 
 inline LearnerRegistry::Factory learner_factory(const std::string& name, const std::string& params) {
   sim::Faults faults;

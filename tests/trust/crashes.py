@@ -232,7 +232,7 @@ class Bench:
             found.append(f"does not end within {GRACE_S:.0f} s of the signal")
         if number != signal.SIGKILL and not ended.late:
             if ended.code != INTERRUPTED:
-                found.append(f"exit code {ended.code} in place of {INTERRUPTED}")
+                found.append(f"exit code {ended.code} in place of {INTERRUPTED}: {ended.said}")
             if left:
                 found.append(f"leaves {', '.join(left)}")
             if outlived:

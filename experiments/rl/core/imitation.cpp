@@ -49,6 +49,9 @@ class Imitation final : public Learner {
     Experience advised = experience;
     advised.actions = experience.before.advice;
     replay_.add(advised);
+    if (setup_.logged)  // else act() has seen them
+      normaliser_.add(reading_.apart(Eigen::Map<const MatrixXd>(experience.before.observations.data(), reading_.width,
+                                                                static_cast<Index>(experience.before.n))));
     steps_ += static_cast<std::int64_t>(experience.before.n);
     waiting_ += static_cast<std::int64_t>(experience.before.n);
     for (; waiting_ >= params_.train_every; waiting_ -= params_.train_every)
@@ -83,9 +86,15 @@ class Imitation final : public Learner {
     MatrixXd d = MatrixXd::Zero(out.rows(), out.cols());
     loss_ = 0;
     const std::size_t parts = setup_.spec.action_size();
+    std::vector<double> own(parts);
     for (std::size_t i = 0; i < n; ++i) {
       const auto column = static_cast<Index>(i);
       const double* advised = batch.actions.data() + i * parts;
+      if (setup_.logged) {
+        head_.mode(out.col(column).data(), batch.mask(i), own.data());
+        ++seen_;
+        if (std::equal(own.begin(), own.end(), advised)) ++alike_;
+      }
       loss_ -= head_.score(out.col(column).data(), batch.mask(i), advised).log_probability / static_cast<double>(n);
       // Down the loss: the head gives the derivatives of what is to be climbed.
       head_.add_gradient(out.col(column).data(), batch.mask(i), advised, -1 / static_cast<double>(n), 0,

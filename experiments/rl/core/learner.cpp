@@ -117,8 +117,15 @@ std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const Make
   return std::make_unique<IndependentLearners>(setup, make);
 }
 
+void require_own_steps(const LearnerSetup& setup, const char* learner) {
+  if (setup.logged)
+    throw std::invalid_argument(fmt::format(
+        "learner {} learns from steps of its own; from logged ones learn cloning, dqn, lin_ucb, sac and thompson",
+        learner));
+}
+
 void require_rule(const LearnerSetup& setup, const char* learner) {
-  if (setup.trains && setup.spec.rule.empty())
+  if (setup.trains && !setup.logged && setup.spec.rule.empty())
     throw std::invalid_argument(fmt::format("learner {} imitates a rule, and the environment has none", learner));
 }
 

@@ -61,7 +61,8 @@ struct LearnerSetup {
   std::size_t envs = 1;    ///< n
   std::int64_t steps = 0;  ///< environment steps in all; what schedules are laid over
   sim::RandomStream random{1, "learner"};
-  bool trains = true;  ///< else it only acts, from a policy's file
+  bool trains = true;   ///< else it only acts, from a policy's file
+  bool logged = false;  ///< it learns from steps that others took and is never asked to explore
 };
 
 using LearnerRegistry = sim::Registry<Learner, const LearnerSetup&>;
@@ -74,7 +75,11 @@ void register_learners(LearnerRegistry& registry);
 using MakeLearner = std::function<std::unique_ptr<Learner>(const LearnerSetup&)>;
 std::unique_ptr<Learner> learner_per_agent(const LearnerSetup& setup, const MakeLearner& make);
 
-/// Throws std::invalid_argument where a learner is to be trained and the environment has no rule to learn from.
+/// Throws std::invalid_argument where a learner that has to act itself is to learn from logged steps.
+void require_own_steps(const LearnerSetup& setup, const char* learner);
+
+/// Throws std::invalid_argument where a learner is to be trained and there is no rule to learn from: neither the
+/// environment's nor whoever took logged steps.
 void require_rule(const LearnerSetup& setup, const char* learner);
 
 /// Throws std::invalid_argument unless every agent chooses (no box).

@@ -22,6 +22,7 @@ struct DaggerParams : ImitationParams {
 void add_dagger_learner(LearnerRegistry& registry) {
   registry.add<DaggerParams>("dagger", "DAgger: imitates the environment's rule where the policy itself leads.",
                              [](const DaggerParams& p, const LearnerSetup& setup) {
+                               require_own_steps(setup, "dagger");
                                require_rule(setup, "dagger");
                                require_choices(setup.spec, "dagger");
                                return make_imitation(p, p.rule_share, setup);

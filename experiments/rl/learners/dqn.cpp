@@ -1,10 +1,17 @@
 // Deep Q-learning with a replay memory, a target network and double estimation: the network chooses the best next
 // action, the target network values it. Sources: Mnih et al., Nature 518, 2015; van Hasselt, Guez and Silver, "Deep
-// reinforcement learning with double Q-learning", AAAI 2016. Huber loss as in the former. Actions are random with a
-// probability that falls evenly from 1 to `last_random` over the share `explore` of the training. Several parts:
+// reinforcement learning with double Q-learning", AAAI 2016. The error is squared, or cut as in the former
+// (`most_error`): cut at 1, a failure weighs no more than any step before it, and values of cart-pole grow without end.
+// Actions are random with a probability that falls evenly from 1 to `last_random` over the share `explore` of the
+// training.
+//
+// `conservative` adds that many times the mean of log sum exp Q(s, .) - Q(s, a) to the loss (CQL(H) of Kumar, Zhou,
+// Tucker and Levine, "Conservative Q-learning for offline reinforcement learning", NeurIPS 2020): choices that nobody
+// took are not thought better than those that were, which learning from logged steps alone needs. Several parts:
 // experiments/rl/core/choices.hpp; several agents learn each on its own.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "experiments/rl/core/off_policy.hpp"
 
@@ -14,7 +21,7 @@ namespace {
 struct DqnParams : OffPolicyParams {
   NetworkParams network;
   std::int64_t target_every = 250;
-  double gamma = 0.99, rate = 1e-3, explore = 0.3, last_random = 0.05;
+  double gamma = 0.99, rate = 1e-3, explore = 0.3, last_random = 0.05, most_error = 0, conservative = 0;
   bool double_estimate = true;
 
   static constexpr auto fields() {
@@ -27,9 +34,13 @@ struct DqnParams : OffPolicyParams {
                        "Updates to a renewal of the target network."),
             sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
             sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
+            sim::field("most_error", &P::most_error, Unit::none, sim::at_least(0),
+                       "Error beyond which the loss grows evenly (Huber's); 0: it is squared throughout."),
             sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
                        "Share of the training in which random actions become rare."),
             sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1), "Their share from then on."),
+            sim::field("conservative", &P::conservative, Unit::none, sim::at_least(0),
+                       "Weight of keeping what nobody did below what was done; 1 is a good start for logged steps."),
             sim::field("double_estimate", &P::double_estimate,
                        "Whether the network chooses what the target network values; else the latter does both."),
         });
@@ -94,14 +105,31 @@ class Dqn final : public OffPolicy {
         aim += params_.gamma * choices_.value(valued.col(column).data(), best.data());
       }
       const double off = choices_.value(q.col(column).data(), action) - aim;
-      const double slope = std::clamp(off, -1.0, 1.0);  // of Huber's loss
-      loss_ += (std::abs(off) <= 1 ? 0.5 * off * off : std::abs(off) - 0.5) / static_cast<double>(batch.n);
+      const double most = params_.most_error > 0 ? params_.most_error : std::numeric_limits<double>::infinity();
+      const double slope = std::clamp(off, -most, most);
+      loss_ += slope * (off - 0.5 * slope) / static_cast<double>(batch.n);  // Huber's
       set_slope(d, column, action, slope / static_cast<double>(batch.n));
+      if (params_.conservative > 0) lower_others(q.col(column).data(), batch, i, d);
     }
     VectorXd gradient = net_.zero();
     net_.backward(tape, d, gradient);
     adam_.step(net_.parameters(), std::move(gradient), params_.rate, 10);
     if (updates_ % params_.target_every == 0) target_.blend(net_, 1);
+  }
+
+  /// Adds the derivatives of CQL's term for row i: softmax(Q) - 1 at what was done, part by part.
+  void lower_others(const double* q, const Replay::Batch& batch, std::size_t i, MatrixXd& d) const {
+    const auto column = static_cast<Index>(i);
+    const double weight = params_.conservative / static_cast<double>(batch.n);
+    std::vector<double> p;
+    for (std::size_t part = 0; part < choices_.parts(); ++part) {
+      const std::size_t begin = choices_.begin(part);
+      p.resize(choices_.size(part));
+      masked_softmax(q + begin, choices_.mask(batch.mask(i), part), p.size(), p.data());
+      for (std::size_t c = 0; c < p.size(); ++c) d(static_cast<Index>(begin + c), column) += weight * p[c];
+      const auto done = static_cast<std::size_t>(batch.actions[i * choices_.parts() + part]);
+      d(static_cast<Index>(begin + done), column) -= weight;
+    }
   }
 
   DqnParams params_;

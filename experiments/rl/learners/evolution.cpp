@@ -161,6 +161,7 @@ void add_evolution_learner(LearnerRegistry& registry) {
   registry.add<EvolutionParams>(
       "evolution", "Weights of a policy by CMA-ES: the return of whole episodes decides.",
       [](const EvolutionParams& p, const LearnerSetup& setup) {
+        require_own_steps(setup, "evolution");
         return learner_per_agent(setup, [&p](const LearnerSetup& own) { return std::make_unique<Evolution>(p, own); });
       });
 }

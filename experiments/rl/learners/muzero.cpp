@@ -62,6 +62,7 @@ class MuZero final : public Learner {
         model_(static_cast<Index>(width_), static_cast<Index>(choices_), static_cast<Index>(params.latent),
                params.network, setup.random.child("model")),
         streams_(setup.envs) {
+    require_own_steps(setup, "muzero");
     if (setup.spec.agents[0].action.parts() != 1 || choices_ > 255)
       throw std::invalid_argument("learner muzero needs an action of one choice, of 255 at most");
     for (Stream& stream : streams_) {

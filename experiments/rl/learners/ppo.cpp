@@ -57,12 +57,16 @@ std::unique_ptr<Learner> make_ppo(const PpoParams& p, const LearnerSetup& setup,
 }  // namespace
 
 void add_ppo_learner(LearnerRegistry& registry) {
-  registry.add<PpoParams>(
-      "ppo", "Proximal policy optimisation; several agents learn each on its own.",
-      [](const PpoParams& params, const LearnerSetup& setup) { return make_ppo(params, setup, false); });
-  registry.add<PpoParams>(
-      "mappo", "The same with one critic that sees what all agents see.",
-      [](const PpoParams& params, const LearnerSetup& setup) { return make_ppo(params, setup, true); });
+  registry.add<PpoParams>("ppo", "Proximal policy optimisation; several agents learn each on its own.",
+                          [](const PpoParams& params, const LearnerSetup& setup) {
+                            require_own_steps(setup, "ppo");
+                            return make_ppo(params, setup, false);
+                          });
+  registry.add<PpoParams>("mappo", "The same with one critic that sees what all agents see.",
+                          [](const PpoParams& params, const LearnerSetup& setup) {
+                            require_own_steps(setup, "mappo");
+                            return make_ppo(params, setup, true);
+                          });
 }
 
 }  // namespace orrery::experiments::rl

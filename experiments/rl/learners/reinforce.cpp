@@ -33,6 +33,7 @@ struct ReinforceParams {
 void add_reinforce_learner(LearnerRegistry& registry) {
   registry.add<ReinforceParams>("reinforce", "Policy gradient with a learned baseline.",
                                 [](const ReinforceParams& p, const LearnerSetup& setup) {
+                                  require_own_steps(setup, "reinforce");
                                   return make_on_policy({.network = p.network,
                                                          .horizon = p.horizon,
                                                          .epochs = 1,

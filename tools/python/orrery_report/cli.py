@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from . import interrupt
 from .errors import InputError
 
 
@@ -107,10 +108,11 @@ def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(file.name + ".part")
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)  # of a page that could not be written, or is not wanted any more
+        with interrupt.raised():
+            try:
+                temporary.write_text(text, encoding="utf-8")
+                temporary.replace(file)
+            finally:
+                temporary.unlink(missing_ok=True)  # of a page that could not be written, or is not wanted any more
     except OSError as error:
         raise InputError(error.filename or file, "a path that can be written", str(error.strerror)) from None

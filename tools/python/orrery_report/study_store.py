@@ -16,6 +16,7 @@ import pandas as pd
 from orrery_plot import stores, units
 from orrery_plot.style import PlotError
 
+from . import interrupt
 from .errors import InputError, ToolFault
 
 NEEDED = ("study", "mode", "document")
@@ -126,8 +127,9 @@ def _analyse(files: list[Path], command: str | None) -> dict:
     except PlotError as error:
         raise ToolFault(f"{files[0]}: {error}") from None
     try:
-        done = subprocess.run([program, "analyse", "--json", "--points", *map(str, files)], capture_output=True, text=True,
-                              check=False)
+        with interrupt.raised():  # the program must end too
+            done = subprocess.run([program, "analyse", "--json", "--points", *map(str, files)], capture_output=True, text=True,
+                                  check=False)
     except OSError as error:
         raise InputError(program, "a program that can be run", str(error.strerror)) from None
     if done.returncode:
