@@ -2,6 +2,8 @@
 
 #include "policies/admission/request_rule.hpp"
 #include "policies/batching/sequence_score.hpp"
+#include "policies/expert_placement/replica_share.hpp"
+#include "policies/experts/expert_score.hpp"
 #include "policies/routing/replica_score.hpp"
 #include "policies/transaction_order/transaction_score.hpp"
 
@@ -26,7 +28,16 @@ const std::vector<ExpressionSubject>& expression_subjects() {
       {"transaction_order",
        "Names that the score of a transaction may use; the one with the least goes next.",
        {"transaction_order.expression.score"},
-       expression_names<TransactionFacts>()}};
+       expression_names<TransactionFacts>()},
+      {"cache",
+       "Names that the score of an expert in fast memory may use; of those that may go, the one with the least makes "
+       "room.",
+       {"cache.expression.score"},
+       expression_names<ExpertScoreFacts>()},
+      {"placement",
+       "Names that the share of a replica of an expert may use; the expert whose replica bears most gets the next one.",
+       {"placement.expression.share"},
+       expression_names<ReplicaShareFacts>()}};
   return all;
 }
 

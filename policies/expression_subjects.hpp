@@ -10,7 +10,7 @@ namespace orrery::policies {
 
 /// What expressions are asked for: a subject, where in a config its expressions stand, its names.
 struct ExpressionSubject {
-  std::string name;                ///< "batching", "routing", "admission", "transaction_order"
+  std::string name;                ///< "batching", "routing", "admission", "transaction_order", "cache", "placement"
   std::string doc;                 ///< what is scored, and what becomes of the score
   std::vector<std::string> paths;  ///< below "policies"
   std::vector<NameInfo> names;

@@ -13,6 +13,7 @@
 #include "experiments/claims/figure.hpp"
 #include "experiments/rl/envs/serving_env.hpp"
 #include "experiments/rl/learned_policies.hpp"
+#include "experiments/rl/looks.hpp"
 #include "experiments/rl/training.hpp"
 #include "policies/registries.hpp"
 
@@ -178,6 +179,17 @@ Node played_episodes(const Systems& systems, const PolicyFile& policy, const Pla
   return node;
 }
 
+Node looked_at(const Systems& systems, const PolicyFile& policy, const PlayOptions& options) {
+  const StepLog log = read_step_logs(options.logs, policy.spec);
+  const auto learner = learner_of(policy, log.spec(), systems.registry<LearnerRegistry>());
+  const Looks found = what_it_looks_at(*learner, log, static_cast<std::uint64_t>(options.seed));
+  Node node = Node::object();
+  node.set("agrees", Node::real(found.agrees));
+  Node& entries = node.set("changed", Node::object());
+  for (const Look& look : found.looks) entries.set(look.entry, Node::real(look.changed));
+  return node;
+}
+
 std::string shown(const Node& figure) {
   const Node* median = figure.find("p50");
   return median != nullptr && median->is_number() ? fmt::format("{:.4g}", median->as_number()) : "-";
@@ -188,6 +200,10 @@ std::string shown(const Node& figure) {
 Node play(const Systems& systems, const PlayOptions& options) {
   const PolicyFile policy = read_policy(options.policy);
   Node node = head_of(policy);
+  if (!options.logs.empty()) {
+    node.set("looks", looked_at(systems, policy, options));
+    return node;
+  }
   const std::string decision = decision_of(policy.env);
   if (decision.empty()) {
     if (!options.config.empty() || !options.against.empty())
@@ -207,6 +223,13 @@ std::string play_text(const Node& played) {
   std::string text = fmt::format("{} by {}, {} steps (seed {})\n", played.find("env")->as_string(),
                                  played.find("learner")->as_string(), played.find("steps")->as_integer(),
                                  played.find("seed")->as_integer());
+  if (const Node* looks = played.find("looks"); looks != nullptr) {
+    text += fmt::format("does what the log did at {:.1f} % of its steps\n\n{:<32}{:>18}\n",
+                        100 * looks->find("agrees")->as_number(), "another step's", "other decisions, %");
+    for (const auto& [entry, changed] : looks->find("changed")->members())
+      text += fmt::format("{:<32}{:>18.1f}\n", entry, 100 * changed.as_number());
+    return text;
+  }
   if (const Node* episodes = played.find("episodes"); episodes != nullptr) {
     for (const auto& [name, value] : episodes->members())
       text += fmt::format("{:<14}{}\n", name, value.is_number() ? fmt::format("{:.6g}", value.as_number()) : "-");

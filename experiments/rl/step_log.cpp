@@ -94,7 +94,7 @@ StepLog read_step_logs(const std::vector<std::string>& paths, const EnvSpec& spe
     }
     std::string other = spaces_differ(log.spec(), spec);
     if (other.empty() && log.spec().mask_size() != spec.mask_size())
-      other = fmt::format("{} choices, the environment has {}", log.spec().mask_size(), spec.mask_size());
+      other = fmt::format("{} choices, not {}", log.spec().mask_size(), spec.mask_size());
     if (!other.empty()) sim::throw_fault(here, "the steps were logged in other spaces: " + other);
     all.add(log);
   }

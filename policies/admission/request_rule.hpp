@@ -61,18 +61,3 @@ struct ExpressionNames<RequestRuleFacts> {
 using RequestRule = Expression<RequestRuleFacts>;
 
 }  // namespace orrery::policies
-
-// A parameter of this type is a text in a config.
-template <>
-inline orrery::sim::Node orrery::sim::detail::write_value(const orrery::policies::RequestRule& value, Unit) {
-  return Node::string(value.text());
-}
-template <>
-inline void orrery::sim::detail::describe_type<orrery::policies::RequestRule>(FieldInfo& info) {
-  info.type = "string";
-}
-template <>
-inline void orrery::sim::detail::read_value(const Node& node, const FieldReading& reading,
-                                            orrery::policies::RequestRule& out) {
-  orrery::policies::read_expression(node, reading.info, reading.faults, out);
-}

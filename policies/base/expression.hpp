@@ -6,7 +6,7 @@
 // in): parsing, `orrery describe expression` and what proposers of expressions are told come from it. An expression is
 // a sim::Formula of scalars: no series, no assignments, no loops, at most kMostExpressionText characters; it is parsed
 // once and evaluated without allocation. A subject's header (batching/sequence_score.hpp, routing/replica_score.hpp,
-// admission/request_rule.hpp) defines its facts, its table and the type of its parameters.
+// admission/request_rule.hpp) defines its facts and its table; an Expression over them is the type of a parameter.
 #pragma once
 
 #include <array>
@@ -99,12 +99,5 @@ class Expression {
   std::string text_;
   sim::Formula formula_;
 };
-
-/// Reads an expression from a config: what sim/base/params.hpp asks for a parameter of such a type.
-template <class Facts>
-void read_expression(const sim::Node& node, const sim::FieldInfo& info, sim::Faults& faults, Expression<Facts>& out) {
-  std::string text;
-  if (sim::detail::read_string(node, info, faults, text)) out.read(std::move(text), node.origin(), faults);
-}
 
 }  // namespace orrery::policies

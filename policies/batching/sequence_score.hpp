@@ -94,18 +94,3 @@ struct ExpressionNames<SequenceFacts> {
 using SequenceScore = Expression<SequenceFacts>;
 
 }  // namespace orrery::policies
-
-// A parameter of this type is a text in a config.
-template <>
-inline orrery::sim::Node orrery::sim::detail::write_value(const orrery::policies::SequenceScore& value, Unit) {
-  return Node::string(value.text());
-}
-template <>
-inline void orrery::sim::detail::describe_type<orrery::policies::SequenceScore>(FieldInfo& info) {
-  info.type = "string";
-}
-template <>
-inline void orrery::sim::detail::read_value(const Node& node, const FieldReading& reading,
-                                            orrery::policies::SequenceScore& out) {
-  orrery::policies::read_expression(node, reading.info, reading.faults, out);
-}

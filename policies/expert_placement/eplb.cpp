@@ -3,6 +3,8 @@
 // time to the expert of the largest load a replica, (3) replicas to GPUs. Steps 1 and 3 are pack_evenly().
 #include "policies/expert_placement/eplb.hpp"
 
+#include <algorithm>
+
 namespace orrery::policies {
 namespace {
 
@@ -22,24 +24,28 @@ class Eplb final : public ExpertPlacement {
   }
 };
 
-/// Which of `loads` each of so many replicas is of: each once, in order, then one at a time.
-std::vector<std::size_t> replicate(const std::vector<double>& loads, std::size_t replicas, std::vector<double>& count) {
-  count.assign(loads.size(), 1);
+/// Which of `loads` each of so many replicas is of: each once, in order, then one at a time. `shares`: what a replica
+/// of each bears in the end.
+std::vector<std::size_t> replicate(const std::vector<double>& loads, std::size_t replicas, const ReplicaShare& share,
+                                   std::vector<double>& shares) {
+  std::vector<double> count(loads.size(), 1);
   std::vector<std::size_t> of;
-  for (std::size_t i = 0; i < loads.size(); ++i) of.push_back(i);
+  shares.clear();
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    of.push_back(i);
+    shares.push_back(share(loads[i], 1));
+  }
   while (of.size() < replicas) {
-    std::size_t most = 0;
-    for (std::size_t i = 1; i < loads.size(); ++i)
-      if (loads[i] / count[i] > loads[most] / count[most]) most = i;
+    const auto most = static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin());
     of.push_back(most);
-    ++count[most];
+    shares[most] = share(loads[most], ++count[most]);
   }
   return of;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> eplb_slots(const std::vector<double>& loads, EplbMachine machine) {
+std::vector<std::int64_t> eplb_slots(const std::vector<double>& loads, EplbMachine machine, const ReplicaShare& share) {
   if (machine.groups % machine.nodes != 0 || machine.slots % machine.nodes != 0) machine.groups = machine.nodes = 1;
   const auto nodes = static_cast<std::size_t>(machine.nodes), groups = static_cast<std::size_t>(machine.groups);
   const std::size_t group = loads.size() / groups;
@@ -58,11 +64,11 @@ std::vector<std::int64_t> eplb_slots(const std::vector<double>& loads, EplbMachi
   const std::size_t a_gpu = slots / static_cast<std::size_t>(gpus);
   std::vector<std::int64_t> out;
   for (const std::vector<std::int64_t>& node : members) {
-    std::vector<double> own, count, share;
+    std::vector<double> own, shares, weights;
     for (const std::int64_t e : node) own.push_back(loads[static_cast<std::size_t>(e)]);
-    const std::vector<std::size_t> of = replicate(own, slots, count);
-    for (const std::size_t i : of) share.push_back(own[i] / count[i]);
-    const Packed on_gpu = pack_evenly(share, gpus);
+    const std::vector<std::size_t> of = replicate(own, slots, share, shares);
+    for (const std::size_t i : of) weights.push_back(shares[i]);
+    const Packed on_gpu = pack_evenly(weights, gpus);
     const std::size_t begin = out.size();
     out.resize(begin + slots);
     for (std::size_t i = 0; i < slots; ++i)

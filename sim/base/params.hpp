@@ -439,6 +439,13 @@ S parse_params(const Node& node, const RegistrySet& registries, Faults& faults,
 
 namespace detail {
 
+/// A value that is a text in a config and reads itself from it (a formula).
+template <class T>
+concept WrittenAsText = requires(T value, const T& written, std::string text, const Origin& where, Faults& faults) {
+  { written.text() } -> std::same_as<const std::string&>;
+  { value.read(std::move(text), where, faults) } -> std::same_as<bool>;
+};
+
 template <class T>
 Node write_value(const T& value, Unit unit) {
   if constexpr (is_optional<T>::value) {
@@ -451,6 +458,8 @@ Node write_value(const T& value, Unit unit) {
     return value;
   } else if constexpr (std::same_as<T, TextList>) {
     return text_list_node(value);
+  } else if constexpr (WrittenAsText<T>) {
+    return Node::string(value.text());
   } else if constexpr (ChosenPolicy<T>) {
     return value.name.empty() ? Node{} : T::From::write_block(value);
   } else if constexpr (Parameters<T>) {
@@ -482,6 +491,8 @@ void describe_type(FieldInfo& info) {
     info.type = "object";
   } else if constexpr (std::same_as<T, TextList>) {
     info.type = "list";
+  } else if constexpr (WrittenAsText<T>) {
+    info.type = "string";
   } else if constexpr (ChosenPolicy<T> || Parameters<T>) {
     info.type = "object";
   } else if constexpr (std::same_as<T, bool>) {
@@ -563,6 +574,9 @@ void read_value(const Node& node, const FieldReading& reading, T& out) {
     read_free_object(node, faults, out);
   } else if constexpr (std::same_as<T, TextList>) {
     read_text_list(node, info, faults, out);
+  } else if constexpr (WrittenAsText<T>) {
+    std::string text;
+    if (read_string(node, info, faults, text)) out.read(std::move(text), node.origin(), faults);
   } else if constexpr (ChosenPolicy<T>) {
     const char* fallback = reading.row.fallback != nullptr ? reading.row.fallback : "";
     out = registry_in<typename T::From>(reading.registries).parse_block(node, fallback, faults);

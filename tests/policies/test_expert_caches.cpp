@@ -161,6 +161,52 @@ TEST_CASE("expert caches: who goes, by hand", "[unit]") {
   CHECK(misses({"belady"}, {0, 1, 0, 2, 1}) == 3);
 }
 
+TEST_CASE("expert caches: an expression that says what a policy does is that policy", "[prop]") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const Choices c = drawn(16, 3, 300, seed);
+    for (const std::int64_t slots : {3, 5, 9})
+      for (const std::int64_t together : {1, 3, 12}) {
+        CAPTURE(seed, slots, together);
+        const auto by = [&](const std::string& policy, const std::string& params = "{}") {
+          return misses({policy, params, 16, slots, 3, together}, c);
+        };
+        CHECK(by("expression") == by("lru"));
+        CHECK(by("expression", R"({"score": "times"})") == by("lfu"));
+        // Over a horizon without an end every request counts as much as the others.
+        CHECK(by("expression", R"({"score": "recent", "horizon": 1e9})") == by("lfu"));
+        CHECK(by("expression", R"({"score": "0 / 0"})") == by("expression", R"({"score": "1"})"));
+      }
+  }
+}
+
+TEST_CASE("expert caches: the names of an expression, by hand", "[unit]") {
+  const auto by = [](const char* score, const Choices& c, const Choices& scores = {}) {
+    return misses({"expression", R"({"score": ")" + std::string(score) + R"(", "horizon": 2})"}, c, scores);
+  };
+  // Two slots; 0 0 1 then 2: `gap` of 0 is 1 (requests 1 and 2), of 1 all 4, as it was asked for once. The least goes:
+  // 0.
+  CHECK(by("gap", {0, 0, 1, 2, 1}) == 3);
+  CHECK(by("-gap", {0, 0, 1, 2, 1}) == 4);
+  // `expert`, `slots`, `experts`, `now` are what they say: the higher number goes.
+  CHECK(by("-expert", {0, 1, 2, 0}) == 3);
+  CHECK(by("if(slots == 2 && experts == 4 && now == 3, -expert, expert)", {0, 1, 2, 0}) == 3);
+  // 0 three times, then 1 twice, at 1 1 1 and 4 5; at request 6, horizon 2: recent(0) = e^-2.5 + e^-2 + e^-1.5 = 0.44,
+  // recent(1) = e^-1 + e^-0.5 = 0.97: 0 goes, where lfu sends 1.
+  CHECK(by("recent", {0, 0, 0, 1, 1, 2, 1}) == 3);
+  CHECK(by("times", {0, 0, 0, 1, 1, 2, 1}) == 4);
+  // Scores of four experts a token: at the third token 0 had 0.1 and 1 had 0.2 last, but 0 had more before (0.9 against
+  // 0.1 at the first two: 0.9 e^-1 + 0.5 e^-0.5 + 0.1 = 0.73 against 0.1 e^-1 + 0.1 e^-0.5 + 0.2 = 0.30).
+  const auto share = [](double x) { return static_cast<std::uint16_t>(x * 65535); };
+  const Choices scores{share(.9), share(.1), 0,         0, share(.5), share(.1), 0, 0,
+                       share(.1), share(.2), share(.3), 0, share(.1), share(.1), 0, 0};
+  CHECK(by("score", {0, 1, 2, 1}, scores) == 3);
+  CHECK(by("score", {0, 1, 2, 0}, scores) == 4);
+  CHECK(by("recent_score", {0, 1, 2, 0}, scores) == 3);
+  CHECK(by("recent_score", {0, 1, 2, 1}, scores) == 4);
+  CHECK(by("score + recent_score", {0, 1, 2, 3}) == 4);  // no scores: all 0, the lowest number goes
+  CHECK_THROWS_WITH(by("agee", {0}), Catch::Contains("unknown name 'agee' (did you mean 'age'?)"));
+}
+
 TEST_CASE("expert caches: belady that knows so many tokens only", "[unit]") {
   // At 2 the requests after are 1 0; with a look-ahead of one token only 1 is known, so 0 goes; it comes next after.
   CHECK(misses({"belady", R"({"ahead": 1})"}, {0, 1, 2, 1, 0}) == 4);

@@ -16,11 +16,13 @@ using namespace orrery::policies;
 
 namespace {
 
-std::vector<LayerPlacement> place(const std::string& policy, const ExpertPlacementView& view) {
+std::vector<LayerPlacement> place(const std::string& policy, const ExpertPlacementView& view,
+                                  const std::string& params = "{}") {
   ExpertPlacementRegistry registry("expert_placement");
   register_expert_placements(registry);
   sim::Faults faults;
-  const auto choice = registry.prepare(policy, nullptr, {}, faults);
+  const sim::Node node = sim::parse_json(params, "params.json");
+  const auto choice = registry.prepare(policy, &node, {}, faults);
   faults.throw_if_any();
   return choice.make()->place(view);
 }
@@ -51,6 +53,36 @@ TEST_CASE("eplb: the example of its README, slot by slot", "[golden]") {
         std::vector<std::int64_t>{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1});
 }
 
+TEST_CASE("placement by an expression: eplb's share is eplb, others are what they say", "[prop]") {
+  sim::RandomStream random(6, "test");
+  for (int trial = 0; trial < 20; ++trial) {
+    ExpertPlacementView view{.gpus = 8, .nodes = trial % 2 == 0 ? 1 : 2, .slots = 24, .groups = trial % 3 == 0 ? 4 : 1};
+    for (int layer = 0; layer < 2; ++layer)
+      for (std::vector<double>& loads = view.loads.emplace_back(16); double& load : loads)
+        load = random.uniform(0, 100);
+    const auto eplb = place("eplb", view), own = place("expression", view);
+    for (std::size_t layer = 0; layer < 2; ++layer) CHECK(own[layer].expert == eplb[layer].expert);
+  }
+  // Two GPUs of three slots, four experts of load 8 1 1 1. eplb: 0 gets both replicas (8, 4 > 1), three of 2.67 and
+  // three of 1. A GPU takes 0 and 0 and what is left lightest.
+  const ExpertPlacementView view{.gpus = 2, .slots = 6, .loads = {{8, 1, 1, 1}}};
+  const auto copies = [&](const std::string& share) {
+    std::vector<std::int64_t> count(4, 0);
+    for (const std::int64_t e : place("expression", view, R"({"share": ")" + share + "\"}").front().expert)
+      ++count[static_cast<std::size_t>(e)];
+    return count;
+  };
+  CHECK(copies("load / replicas") == std::vector<std::int64_t>{3, 1, 1, 1});
+  // Loads do not count: one more each, in order.
+  CHECK(copies("1 / replicas") == std::vector<std::int64_t>{2, 2, 1, 1});
+  // Shrunk towards the mean of 2.75: (8 + 8 * 2.75) / 2 = 15 still bears more than 1 + 22, no: 30, 23, 23, 23, then 15:
+  // 0 gets one, then 1.
+  CHECK(copies("(load + 8 * mean) / replicas") == std::vector<std::int64_t>{2, 2, 1, 1});
+  CHECK(copies("if(experts == 4 && gpus == 2 && slots == 6, -load, load)") == std::vector<std::int64_t>{1, 3, 1, 1});
+  CHECK(copies("0 / 0") == std::vector<std::int64_t>{3, 1, 1, 1});  // of equals the first
+  CHECK_THROWS_WITH(copies("loads"), Catch::Contains("unknown name 'loads' (did you mean 'load'?)"));
+}
+
 TEST_CASE("eplb: groups stay on a node; where they cannot, it is the global policy", "[prop]") {
   sim::RandomStream random(5, "test");
   for (int trial = 0; trial < 30; ++trial) {
@@ -76,7 +108,7 @@ TEST_CASE("placements: every expert has a slot, every GPU as many, loads are sha
       view.loads.emplace_back();
       for (int e = 0; e < 12; ++e) view.loads.back().push_back(random.gamma(0.5, 100));
     }
-    for (const char* policy : {"balanced", "contiguous", "eplb"}) {
+    for (const char* policy : {"balanced", "contiguous", "eplb", "expression"}) {
       const auto placed = place(policy, view);
       REQUIRE(placed.size() == 3);
       for (std::size_t layer = 0; layer < 3; ++layer) {
@@ -99,7 +131,7 @@ TEST_CASE("placements: every expert has a slot, every GPU as many, loads are sha
 
 TEST_CASE("placements: equal loads leave nothing to even out", "[unit]") {
   const ExpertPlacementView view{.gpus = 4, .slots = 16, .loads = {std::vector<double>(16, 3)}};
-  for (const char* policy : {"balanced", "contiguous", "eplb", "moetuner"})
+  for (const char* policy : {"balanced", "contiguous", "eplb", "expression", "moetuner"})
     for (const double load : gpu_loads(place(policy, view)[0], view.loads[0], 4)) CHECK(load == 12);
 }
 

@@ -205,7 +205,7 @@ TEST_CASE("admission by an expression: turned away where it is not 0", "[unit]")
 }
 
 TEST_CASE("names of expressions: sorted, once, described with a unit or without", "[unit]") {
-  REQUIRE(expression_subjects().size() == 4);
+  REQUIRE(expression_subjects().size() == 6);
   for (const ExpressionSubject& subject : expression_subjects()) {
     CAPTURE(subject.name);
     CHECK_FALSE(subject.paths.empty());

@@ -135,6 +135,34 @@ TEST_CASE("turning everybody away costs what it says", "[unit]") {
   CHECK(total == -120);  // 60 requests
 }
 
+TEST_CASE("relative to its own policy: nothing where it does the same, energy that a lower clock saves", "[unit]") {
+  // Two clocks; the config's own policy always takes the highest.
+  const std::string over = R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "clocks": ["1.41 GHz", "0.81 GHz"]}]},
+                               "replica": {"tensor_parallel": 1}})";
+  const auto played = [&](double choice, const std::string& more) {
+    const auto env = make_env("serving_clock", params(R"("relative": true)" + more, over));
+    double total = 0;
+    TimeStep now;
+    env->reset(1, now);
+    while (!now.ended()) {
+      env->step(std::vector<double>{choice}, now);
+      total += now.rewards[0];
+    }
+    CHECK(env->spec().info == std::vector<std::string>{"time_s", "ended", "mean_gain", "worst_gain", "energy_saved"});
+    return std::pair(total, now.info);
+  };
+  const auto [nothing, same] = played(0, R"(, "tail": 1, "energy": 1)");
+  CHECK(nothing == 0);
+  CHECK(same[2] == 0);
+  CHECK(same[4] == 0);
+  // What is saved is energy and not time: requests last longer.
+  const auto [plain, slow] = played(1, "");
+  CHECK(slow[2] < 0);
+  CHECK(slow[4] > 0);
+  CHECK(plain == slow[2]);
+  CHECK(played(1, R"(, "tail": 0.5, "energy": 2)").first == slow[2] + 0.5 * slow[3] + 2 * slow[4]);
+}
+
 TEST_CASE("faults of environments of serving", "[unit]") {
   CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}])")), std::invalid_argument);
   CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}, {"policy": "orcca"}])")),

@@ -46,6 +46,8 @@ void add_play(CLI::App& app, Action& action) {
       ->add_option("--against", options->play.against,
                    "Rules for the same decision: NAME, NAME:parameter=value, or all (default: the config's own)")
       ->delimiter(',');
+  command->add_option("--log", options->play.logs, "What the policy looks at, over steps that a training has logged")
+      ->delimiter(',');
   command->add_option("--seed", options->play.seed, "First seed of the runs (1001)")->check(CLI::NonNegativeNumber);
   command->add_option("--seeds", options->play.seeds, "Runs of each policy (5)")->check(CLI::Range(1, 10'000));
   command->add_option("--episodes", options->play.episodes, "Of an environment that is no serving run (20)")

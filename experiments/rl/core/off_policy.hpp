@@ -8,7 +8,7 @@
 namespace orrery::experiments::rl {
 
 struct OffPolicyParams {
-  std::int64_t memory = 50'000, batch = 64, begin = 1000, train_every = 4;
+  std::int64_t memory = 100'000, batch = 64, begin = 1000, train_every = 2;
 
   static constexpr auto fields() {
     using P = OffPolicyParams;

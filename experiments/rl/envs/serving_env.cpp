@@ -108,7 +108,7 @@ ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, co
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};
   if (params_.relative) {
-    spec_.info.insert(spec_.info.end(), {"mean_gain", "worst_gain"});
+    spec_.info.insert(spec_.info.end(), {"mean_gain", "worst_gain", "energy_saved"});
     own_ = std::make_unique<ServingSetup>(config);
   }
   install(config, port_);
@@ -128,12 +128,12 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   meter_->ended = 0;
   meter_->all.clear();
   if (own_ != nullptr) {
-    (void)own_->run(meter_.get(), {}, change(seed));
+    own_joules_ = total_joules(own_->run(meter_.get(), {}, change(seed)));
     own_worth_ = std::exchange(meter_->all, {});
     meter_->ended = 0;
   }
-  run_ =
-      std::make_unique<PausableRun>([this, seed](PausableRun&) { (void)setup_->run(meter_.get(), {}, change(seed)); });
+  run_ = std::make_unique<PausableRun>(
+      [this, seed](PausableRun&) { joules_ = total_joules(setup_->run(meter_.get(), {}, change(seed))); });
   port_->run_ = run_.get();
   advance(out);
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
@@ -162,7 +162,8 @@ void ServingEnv::advance(TimeStep& out) {
   if (params_.relative && over_) {
     out.info[2] = gain(mean_of(meter_->all), mean_of(own_worth_));
     out.info[3] = gain(worst_of(meter_->all), worst_of(own_worth_));
-    out.rewards[0] = out.info[2] + params_.tail * out.info[3];
+    out.info[4] = gain(-joules_, -own_joules_);
+    out.rewards[0] = out.info[2] + params_.tail * out.info[3] + params_.energy * out.info[4];
   }
   out.info[0] = meter_->seconds(port_->now_);
   out.info[1] = static_cast<double>(meter_->ended);

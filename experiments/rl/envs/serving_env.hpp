@@ -41,7 +41,7 @@ struct ServingEnvParams {
   sim::Node override_;
   std::int64_t requests = 200;
   ServingReward reward = ServingReward::e2e;
-  double rejected = -10, tail = 0;
+  double rejected = -10, tail = 0, energy = 0;
   bool relative = false;
 
   static constexpr auto fields() {
@@ -60,6 +60,9 @@ struct ServingEnvParams {
         sim::field("tail", &P::tail, Unit::ratio, sim::at_least(0),
                    "Weight, beside the mean's 1, of the same for the worst hundredth of requests; counts where "
                    "'relative' does."),
+        sim::field("energy", &P::energy, Unit::ratio, sim::at_least(0),
+                   "Weight of the share by which the run's energy is below that of the config's own policy; counts "
+                   "where 'relative' does."),
     };
   }
 };
@@ -113,7 +116,8 @@ class ServingEnv final : public Env {
   std::unique_ptr<ServingSetup> setup_;
   std::unique_ptr<ServingSetup> own_;  ///< with the config's own policy, to compare with
   std::vector<double> own_worth_;      ///< of each request in this episode
-  bool over_ = false;                  // the run is
+  double own_joules_ = 0, joules_ = 0;
+  bool over_ = false;  // the run is
   std::unique_ptr<PausableRun> run_;
 };
 

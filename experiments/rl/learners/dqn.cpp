@@ -19,9 +19,9 @@ namespace orrery::experiments::rl {
 namespace {
 
 struct DqnParams : OffPolicyParams {
-  NetworkParams network;
+  NetworkParams network{{128, 128}, Activation::relu};
   std::int64_t target_every = 250;
-  double gamma = 0.99, rate = 1e-3, explore = 0.3, last_random = 0.05, most_error = 0, conservative = 0;
+  double gamma = 0.99, rate = 5e-4, explore = 0.2, last_random = 0.05, most_error = 0, conservative = 0;
   bool double_estimate = true;
 
   static constexpr auto fields() {

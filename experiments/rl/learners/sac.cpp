@@ -14,8 +14,8 @@ namespace orrery::experiments::rl {
 namespace {
 
 struct SacParams : OffPolicyParams {
-  NetworkParams network;
-  double gamma = 0.99, rate = 1e-3, tau = 0.01, entropy_share = 0.3, first_temperature = 0.1;
+  NetworkParams network{{128, 128}, Activation::relu};
+  double gamma = 0.99, rate = 5e-4, tau = 0.005, entropy_share = 0.3, first_temperature = 0.1;
   bool tune_temperature = true;
 
   static constexpr auto fields() {

@@ -31,6 +31,11 @@ double idle_joules(const ServingResult& result) {
   return idle;
 }
 
+double dynamic_joules(const ServingResult& result) {
+  const auto& cost = result.metrics.cost;
+  return joules_of(cost.compute_pj + cost.memory_pj + cost.network_pj);
+}
+
 /// Memory of a device.
 struct DeviceMemory {
   std::int64_t weights = 0, kv_peak = 0, kv_capacity = 0;
@@ -56,7 +61,7 @@ struct FinishedRun {
   const ServingMetrics& m = result.metrics;
   double span_s = result.simulated_s;
   double idle_j = idle_joules(result);
-  double dynamic_j = joules_of(m.cost.compute_pj + m.cost.memory_pj + m.cost.network_pj);
+  double dynamic_j = dynamic_joules(result);
   DeviceMemory memory = fullest_device(result);
 
   Node per_s(std::int64_t count) const { return ratio(static_cast<double>(count), span_s); }
@@ -298,6 +303,10 @@ const FigureTable<FinishedRun>& part_table() {
 }
 
 }  // namespace
+
+double total_joules(const ServingResult& result) {
+  return idle_joules(result) + dynamic_joules(result);
+}
 
 Node summarise(const ServingResult& result, const sim::TickScale& scale) {
   const FinishedRun run{result, scale};

@@ -42,6 +42,9 @@ struct ServingResult {
   WatchedRun watched() const { return {metrics, machine, replicas, simulated_s}; }
 };
 
+/// Energy of all devices, what they draw always included.
+double total_joules(const ServingResult& result);
+
 /// A design that does not fit.
 struct Infeasible {
   std::string reason;

@@ -249,7 +249,10 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
         "[../explain/policies-as-data.md](../explain/policies-as-data.md)",
         [(["batching expression"], "Batching", "`policies.batching.expression`"),
          (["routing expression"], "Routing", "`policies.routing.expression`"),
-         (["admission expression"], "Admission", "`policies.admission.expression`")])),
+         (["admission expression"], "Admission", "`policies.admission.expression`"),
+         (["transaction_order expression"], "Transactions", "`policies.transaction_order.expression`"),
+         (["cache expression"], "Expert caches", "`policies.cache.expression` of system `experts`"),
+         (["placement expression"], "Expert placement", "`policies.placement.expression` of system `experts`")])),
     "workload.md": ("trace formats, arrivals, lengths, programs", kinds_page(
         "Workloads", "[../explain/traces.md](../explain/traces.md), [../explain/workloads.md](../explain/workloads.md)",
         [(["trace_format"], "Trace formats", "`workload.trace.format`"), (["arrivals"], "Arrivals", "`workload.generator.arrivals`"),
