@@ -8,6 +8,7 @@ void register_expert_caches(ExpertCacheRegistry& registry) {
   void add_belady_expert_cache(ExpertCacheRegistry&); add_belady_expert_cache(registry);
   void add_d2moe_expert_cache(ExpertCacheRegistry&); add_d2moe_expert_cache(registry);
   void add_expression_expert_cache(ExpertCacheRegistry&); add_expression_expert_cache(registry);
+  void add_frequent_recent_expert_cache(ExpertCacheRegistry&); add_frequent_recent_expert_cache(registry);
   void add_lfu_expert_cache(ExpertCacheRegistry&); add_lfu_expert_cache(registry);
   void add_lru_expert_cache(ExpertCacheRegistry&); add_lru_expert_cache(registry);
   void add_mrs_expert_cache(ExpertCacheRegistry&); add_mrs_expert_cache(registry);

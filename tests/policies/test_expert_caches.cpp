@@ -172,8 +172,10 @@ TEST_CASE("expert caches: an expression that says what a policy does is that pol
         };
         CHECK(by("expression") == by("lru"));
         CHECK(by("expression", R"({"score": "times"})") == by("lfu"));
-        // Over a horizon without an end every request counts as much as the others.
-        CHECK(by("expression", R"({"score": "recent", "horizon": 1e9})") == by("lfu"));
+        // Over a horizon without an end every request counts as much as the others, but for what rounds away.
+        CHECK(by("expression", R"j({"score": "round(recent)", "horizon": 1e9})j") == by("lfu"));
+        const std::string bred = "min2(times / age, recent)";
+        CHECK(by("expression", R"({"score": ")" + bred + "\"}") == by("frequent_recent"));
         CHECK(by("expression", R"({"score": "0 / 0"})") == by("expression", R"({"score": "1"})"));
       }
   }

@@ -68,8 +68,8 @@ TEST_CASE("placement by an expression: eplb's share is eplb, others are what the
   const ExpertPlacementView view{.gpus = 2, .slots = 6, .loads = {{8, 1, 1, 1}}};
   const auto copies = [&](const std::string& share) {
     std::vector<std::int64_t> count(4, 0);
-    for (const std::int64_t e : place("expression", view, R"({"share": ")" + share + "\"}").front().expert)
-      ++count[static_cast<std::size_t>(e)];
+    const auto placed = place("expression", view, R"({"share": ")" + share + "\"}");
+    for (const std::int64_t e : placed.front().expert) ++count[static_cast<std::size_t>(e)];
     return count;
   };
   CHECK(copies("load / replicas") == std::vector<std::int64_t>{3, 1, 1, 1});

@@ -46,6 +46,13 @@ TEST_CASE("buffers by hand: the order decides the peak", "[unit]") {
     sum += now.rewards[0];
   }
   CHECK(sum == Approx(-8.0 / 6));
+  // Largest first: c and d at 0, a above d at 4; b meets c (0 to 4) and a (4 to 6) and goes to 6: 8 of 6 again.
+  again->reset(1, now);
+  for (const double next : {2.0, 3.0, 0.0, 1.0}) {
+    CHECK(now.advice[0] == next);
+    again->step(std::vector<double>{next}, now);
+  }
+  CHECK(now.info[1] == Approx(1));
 }
 
 TEST_CASE("placing every task where it ends first is the baseline of placement", "[unit]") {
@@ -56,7 +63,8 @@ TEST_CASE("placing every task where it ends first is the baseline of placement",
     while (!now.ended()) {
       double best = 0;
       for (std::size_t p = 1; p < 4; ++p)
-        if (now.observation[2 * p + 1] < now.observation[2 * static_cast<std::size_t>(best) + 1]) best = double(p);
+        if (now.observation[3 * p + 1] < now.observation[3 * static_cast<std::size_t>(best) + 1]) best = double(p);
+      CHECK(now.advice[0] == best);
       env->step(std::vector<double>{best}, now);
     }
     CHECK(now.info[0] == Approx(1).epsilon(1e-12));

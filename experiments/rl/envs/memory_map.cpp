@@ -4,7 +4,9 @@
 // The buffers come from a file as `orrery plan` reads it, or are drawn for each episode: lifetimes of up to a quarter
 // of the steps, sizes log-uniform over two decades. Of each buffer it shows begin, end (shares of all steps), size (as
 // a share of the lower bound) and whether it is placed. The reward is what a placement adds to the peak, over the lower
-// bound, negated, so that an episode's return is -peak / bound (-1 is perfect).
+// bound, negated, so that an episode's return is -peak / bound (-1 is perfect). Every buffer is judged alike
+// (AgentSpec::per_choice). The figure `over_largest` is the peak over that of the largest that is left first, which is
+// the rule that advises.
 #include <algorithm>
 #include <stdexcept>
 
@@ -41,11 +43,15 @@ class MemoryMap final : public Env {
     const std::size_t n = params.file.empty() ? static_cast<std::size_t>(params.buffers) : buffers_.size();
     if (n == 0 || n > kMostBuffers)
       throw std::invalid_argument("expected a table of 1 to 512 buffers, got " + std::to_string(n));
-    AgentSpec agent{.name = "planner", .action = ActionSpace::discrete(static_cast<std::int64_t>(n))};
+    AgentSpec agent{
+        .name = "planner", .action = ActionSpace::discrete(static_cast<std::int64_t>(n)), .per_choice = kOfBuffer};
     for (std::size_t i = 0; i < n; ++i)
       for (const char* name : {"begin", "end", "size", "placed"})
         agent.observation.push_back({std::string(name) + "_" + std::to_string(i), 0, 1});
-    spec_ = {.agents = {std::move(agent)}, .masked = true, .info = {"peak_over_bound"}};
+    spec_ = {.agents = {std::move(agent)},
+             .masked = true,
+             .info = {"peak_over_bound", "over_largest"},
+             .rule = "largest first"};
   }
 
   const EnvSpec& spec() const override { return spec_; }
@@ -55,6 +61,13 @@ class MemoryMap final : public Env {
     bound_ = static_cast<double>(std::max<std::int64_t>(1, policies::lower_bound(buffers_)));
     last_step_ = 1;
     for (const policies::Buffer& buffer : buffers_) last_step_ = std::max(last_step_, buffer.end);
+    order_.clear();
+    placed_.assign(buffers_.size(), 0);
+    while (order_.size() < buffers_.size()) {
+      order_.push_back(largest());
+      placed_[order_.back()] = 1;
+    }
+    largest_first_ = peak();
     order_.clear();
     placed_.assign(buffers_.size(), 0);
     peak_ = 0;
@@ -70,6 +83,7 @@ class MemoryMap final : public Env {
     show(out);
     out.rewards[0] = -static_cast<double>(peak_ - before) / bound_;
     out.terminated = order_.size() == buffers_.size();
+    if (out.terminated) out.info[1] = static_cast<double>(peak_) / static_cast<double>(largest_first_);
   }
 
  private:
@@ -83,6 +97,13 @@ class MemoryMap final : public Env {
     }
   }
 
+  /// Of those that are left; of equals the first.
+  std::uint32_t largest() const {
+    std::size_t best = buffers_.size();
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      if (placed_[i] == 0 && (best == buffers_.size() || buffers_[i].bytes > buffers_[best].bytes)) best = i;
+    return static_cast<std::uint32_t>(best);
+  }
   std::int64_t peak() const {
     std::vector<policies::Buffer> chosen;
     std::vector<std::uint32_t> order;
@@ -106,6 +127,7 @@ class MemoryMap final : public Env {
       out.mask[i] = placed_[i] == 0 ? 1 : 0;
     }
     out.info[0] = static_cast<double>(peak_) / bound_;
+    if (order_.size() < buffers_.size()) out.advice[0] = largest();
   }
 
   MemoryMapParams params_;
@@ -114,7 +136,7 @@ class MemoryMap final : public Env {
   std::vector<std::uint32_t> order_;
   std::vector<std::uint8_t> placed_;
   double bound_ = 1;
-  std::int64_t last_step_ = 1, peak_ = 0;
+  std::int64_t last_step_ = 1, peak_ = 0, largest_first_ = 0;
 };
 
 }  // namespace

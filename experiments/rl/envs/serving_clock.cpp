@@ -2,7 +2,8 @@
 //
 // It sees requests that wait, decodes, new tokens of prompts and what decodes attend to (as ln(1 + x)), and the present
 // clock as a share of the highest. The config's devices need `clocks`. Beside the requests' worth, a step costs
-// `joule` for every joule of the iteration beyond idle power: what a learner saves by going slow.
+// `joule` for every joule of the iteration beyond idle power: what a learner saves by going slow. With `relative` there
+// is one reward, at the end, in which `energy` weighs the energy of the whole run.
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -15,9 +16,10 @@ namespace {
 struct ServingClockParams : ServingEnvParams {
   double joule = 0.01;
   static constexpr auto fields() {
-    return sim::joined(sim::inherited<ServingClockParams>(ServingEnvParams::fields()),
-                       sim::FieldTable{sim::field("joule", &ServingClockParams::joule, sim::Unit::none,
-                                                  sim::at_least(0), "Price of a joule.")});
+    return sim::joined(
+        sim::inherited<ServingClockParams>(ServingEnvParams::fields()),
+        sim::FieldTable{sim::field("joule", &ServingClockParams::joule, sim::Unit::none, sim::at_least(0),
+                                   "Price of a joule; where 'relative' counts, 'energy' weighs it instead.")});
   }
 };
 
@@ -79,13 +81,12 @@ void add_serving_clock_env(EnvRegistry& registry) {
       "serving_clock", "At which clock every batch of a serving run goes.",
       [](const ServingClockParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig& config) { return clock_spec(clocks_of(config)); };
-        return std::make_unique<ServingEnv>("serving_clock", params, systems, spec,
-                                            [joule = params.joule](ServingConfig& config, const SharedPort& port) {
-                                              config.policies.power.name = "learner";
-                                              config.policies.power.make = [port, joule] {
-                                                return asking_clock(port, joule);
-                                              };
-                                            });
+        return std::make_unique<ServingEnv>(
+            "serving_clock", params, systems, spec,
+            [joule = params.relative ? 0 : params.joule](ServingConfig& config, const SharedPort& port) {
+              config.policies.power.name = "learner";
+              config.policies.power.make = [port, joule] { return asking_clock(port, joule); };
+            });
       });
 }
 

@@ -5,10 +5,11 @@
 // some sqrt(tasks), each task with one to three predecessors of the layer before; cost on a processor uniform on
 // mean (1 ± heterogeneity / 2), means uniform on 1 … 20; an edge costs `communication` times a mean, uniform on 0 … 2
 // of it, between processors and nothing within one. A task starts when its processor is free and its inputs are there
-// (no insertion). It shows, processor by processor, when it is free, and when this task would end there, as shares of
-// the critical path's length; and how much is left. The reward is what the placement adds to the latest end over that
-// length, negated. The figure `over_eft` is the makespan over that of always taking the earliest end, which is the rule
-// that advises.
+// (no insertion). It shows, processor by processor, when it is free, when this task would end there and what it costs
+// there, as shares of the critical path's length; and how much is left. Every processor is judged alike
+// (AgentSpec::per_choice), so that a policy serves any number of them. The reward is what the placement adds to the
+// latest end over that length, negated. The figure `over_eft` is the makespan over that of always taking the earliest
+// end, which is the rule that advises.
 #include <algorithm>
 #include <cmath>
 
@@ -17,6 +18,8 @@
 
 namespace orrery::experiments::rl {
 namespace {
+
+constexpr std::size_t kOfProcessor = 3;  // entries
 
 struct TaskPlacementParams {
   std::int64_t tasks = 20, processors = 3;
@@ -103,6 +106,8 @@ class Placement {
       start = std::max(start, end_[edge.from] + (where_[edge.from] == processor ? 0 : edge.cost));
     return start + graph_->costs[task][processor];
   }
+  /// Of the next task there.
+  double cost(std::size_t processor) const { return graph_->costs[graph_->order[placed_]][processor]; }
   void place(std::size_t processor) {
     const std::size_t task = graph_->order[placed_];
     end_[task] = free_[processor] = end(processor);
@@ -128,10 +133,10 @@ class Placement {
 class TaskPlacement final : public Env {
  public:
   explicit TaskPlacement(const TaskPlacementParams& params) : params_(params) {
-    AgentSpec agent{.name = "placer", .action = ActionSpace::discrete(params.processors)};
+    AgentSpec agent{.name = "placer", .action = ActionSpace::discrete(params.processors), .per_choice = kOfProcessor};
     const double endless = std::numeric_limits<double>::infinity();
     for (std::int64_t p = 0; p < params.processors; ++p)
-      for (const char* name : {"free", "ends"})
+      for (const char* name : {"free", "ends", "cost"})
         agent.observation.push_back({std::string(name) + "_" + std::to_string(p), 0, endless});
     agent.observation.push_back({"left", 0, 1});
     spec_ = {.agents = {std::move(agent)}, .info = {"over_eft"}, .rule = "earliest end"};
@@ -163,8 +168,10 @@ class TaskPlacement final : public Env {
     clear_step(spec_, out);
     if (schedule_.done()) return;
     for (std::size_t p = 0; p < static_cast<std::size_t>(params_.processors); ++p) {
-      out.observation[2 * p] = schedule_.free(p) / graph_.critical;
-      out.observation[2 * p + 1] = schedule_.end(p) / graph_.critical;
+      const std::span<double> seen = std::span(out.observation).subspan(p * kOfProcessor, kOfProcessor);
+      seen[0] = schedule_.free(p) / graph_.critical;
+      seen[1] = schedule_.end(p) / graph_.critical;
+      seen[2] = schedule_.cost(p) / graph_.critical;
     }
     out.advice[0] = static_cast<double>(schedule_.earliest());
     out.observation.back() = 1 - static_cast<double>(schedule_.placed()) / static_cast<double>(graph_.order.size());
