@@ -53,16 +53,18 @@ Looks what_it_looks_at(Learner& policy, const StepLog& log, std::uint64_t seed) 
   std::vector<double> decided(n * log.spec().action_size()), again(decided.size());
   policy.act({n, steps.before.observations, steps.before.masks}, Act::greedy, decided);
   Looks out{.agrees = share_of_rows(decided, steps.actions, n, true), .looks = {}};
-  std::vector<std::size_t> order(n);
+  std::vector<std::size_t> order;
   sim::RandomStream random(seed, "rl/looks");
   std::vector<double> seen;
   for (const Entry& entry : entries_of(log.spec())) {
+    const std::size_t choices = entry.columns.size();
+    order.resize(n * choices);
     std::iota(order.begin(), order.end(), std::size_t{0});
     random.shuffle(std::span(order));
+    const auto place = [&](std::size_t cell) { return cell / choices * width + entry.columns[cell % choices]; };
     seen.assign(steps.before.observations.begin(), steps.before.observations.end());
-    for (std::size_t i = 0; i < n; ++i)
-      for (const std::size_t column : entry.columns)
-        seen[i * width + column] = steps.before.observations[order[i] * width + column];
+    for (std::size_t cell = 0; cell < order.size(); ++cell)
+      seen[place(cell)] = steps.before.observations[place(order[cell])];
     policy.act({n, seen, steps.before.masks}, Act::greedy, again);
     out.looks.push_back({entry.name, share_of_rows(decided, again, n, false)});
   }

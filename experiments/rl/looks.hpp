@@ -18,8 +18,8 @@ struct Looks {
 };
 
 /// Permutation importance (Breiman, Machine Learning 45, 2001) of decisions in place of errors: an entry's numbers are
-/// shuffled over the steps of the log, those of all choices together where each choice has it, and the policy is asked
-/// again. The first 20,000 steps. Actions in a box count as changed where any number of them is another one.
+/// shuffled over the steps of the log (over steps and choices where each choice has it), and the policy is asked again.
+/// The first 20,000 steps. Actions in a box count as changed where any number of them is another one.
 Looks what_it_looks_at(Learner& policy, const StepLog& log, std::uint64_t seed);
 
 }  // namespace orrery::experiments::rl

@@ -225,7 +225,7 @@ std::string play_text(const Node& played) {
                                  played.find("seed")->as_integer());
   if (const Node* looks = played.find("looks"); looks != nullptr) {
     text += fmt::format("does what the log did at {:.1f} % of its steps\n\n{:<32}{:>18}\n",
-                        100 * looks->find("agrees")->as_number(), "another step's", "other decisions, %");
+                        100 * looks->find("agrees")->as_number(), "with another's", "other decisions, %");
     for (const auto& [entry, changed] : looks->find("changed")->members())
       text += fmt::format("{:<32}{:>18.1f}\n", entry, 100 * changed.as_number());
     return text;

@@ -47,7 +47,7 @@ TEST_CASE("an entry that decides changes decisions where it is another step's, o
   CHECK(looks.agrees == Approx(0.75));
   REQUIRE(looks.looks.size() == 3);
   CHECK(looks.looks[0].entry == "work of each");
-  // Both numbers are another step's: one of two decisions is another one.
+  // Both numbers are others: one of two decisions is another one.
   CHECK(looks.looks[0].changed == Approx(0.5).margin(0.03));
   CHECK(looks.looks[1].entry == "noise of each");
   CHECK(looks.looks[1].changed == 0);
