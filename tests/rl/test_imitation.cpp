@@ -94,7 +94,7 @@ TEST_CASE("who acts: the rule always, never, or less and less", "[unit]") {
 }
 
 TEST_CASE("what is remembered is the rule's action, whoever acted", "[unit]") {
-  const auto env = env_factory("task_placement", "{}")();
+  const auto env = env_factory("contextual_bandit", "{}")();
   const LearnerSetup setup{.spec = env->spec(), .envs = 1, .steps = 100'000};
   const auto learner =
       learner_factory("dagger", R"({"rule_share": 0, "begin": 1, "train_every": 1, "anneal": false})")(setup);
