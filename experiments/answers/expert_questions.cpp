@@ -85,9 +85,14 @@ std::vector<typename Registry::Choice> choose(const Registry& registry, const st
                                               const Node& parameters, const char* option) {
   sim::Faults faults;
   (void)registry.parse_block(parameters, registry.names().front(), faults);
+  std::vector<std::string> all = named;
+  if (named.empty()) {
+    all = registry.names();
+    std::erase(all, "expression");  // as it comes it is one of the others
+  }
   std::vector<typename Registry::Choice> out;
   if (faults.empty())
-    for (const std::string& name : named.empty() ? registry.names() : named)
+    for (const std::string& name : all)
       out.push_back(registry.prepare(name, parameters.find(name), {option, ""}, faults));
   faults.throw_if_any();
   return out;

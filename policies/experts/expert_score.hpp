@@ -21,7 +21,8 @@ struct ExpressionNames<ExpertScoreFacts> {
           {"age", U::requests,
            "Since it was last asked for, or loaded; all where it never was. Each expert of a token is one.", true},
           [](F f) { return f.history.age(f.expert); }},
-      ExpressionName<ExpertScoreFacts>{{"expert", U::none, "Its number."}, [](F f) { return static_cast<double>(f.expert); }},
+      ExpressionName<ExpertScoreFacts>{{"expert", U::none, "Its number."},
+                                       [](F f) { return static_cast<double>(f.expert); }},
       ExpressionName<ExpertScoreFacts>{{"experts", U::count, "That the layer has."}, [](F f) { return f.experts; }},
       ExpressionName<ExpertScoreFacts>{
           {"gap", U::requests, "Between the last two that asked for it; all of them where there were no two.", true},

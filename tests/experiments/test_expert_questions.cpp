@@ -59,7 +59,7 @@ TEST_CASE("orrery experts: questions and their faults", "[unit]") {
   place.out = (scratch / "slots.csv").string();
   const auto& placements = test_systems().registry<policies::ExpertPlacementRegistry>();
   const ExpertPlaceAnswer placed = ask_expert_placements(place, placements);
-  CHECK(placed.rows.size() == 5);  // balanced, contiguous, eplb, expression, moetuner
+  CHECK(placed.rows.size() == 4);  // balanced, contiguous, eplb, moetuner: not `expression`, which is eplb as it comes
   // Loads 10 20 10 of 40 on experts 0, 1, 2 in the second half: contiguous has 30 on GPU 0, 10 on GPU 1: 2 over the
   // mean.
   CHECK(placed.rows[1].judged.mean() == 2);
