@@ -45,13 +45,24 @@ double share_of_rows(std::span<const double> a, std::span<const double> b, std::
   return static_cast<double>(count) / static_cast<double>(n);
 }
 
+/// What the policy does at every row of `seen`, some at a time: a row may be many inputs of its network.
+void decide(Learner& policy, const StepLog& log, std::span<const double> seen, std::span<double> out) {
+  constexpr std::size_t kTogether = 256;
+  const std::size_t width = log.spec().observation_size(), parts = log.spec().action_size(), n = out.size() / parts;
+  for (std::size_t at = 0; at < n; at += kTogether) {
+    const std::size_t some = std::min(kTogether, n - at);
+    policy.act({some, seen.subspan(at * width, some * width), log.rows(at, some).before.masks}, Act::greedy,
+               out.subspan(at * parts, some * parts));
+  }
+}
+
 }  // namespace
 
 Looks what_it_looks_at(Learner& policy, const StepLog& log, std::uint64_t seed) {
   const std::size_t n = std::min(log.size(), kMostLooks), width = log.spec().observation_size();
   const Experience steps = log.rows(0, n);
   std::vector<double> decided(n * log.spec().action_size()), again(decided.size());
-  policy.act({n, steps.before.observations, steps.before.masks}, Act::greedy, decided);
+  decide(policy, log, steps.before.observations, decided);
   Looks out{.agrees = share_of_rows(decided, steps.actions, n, true), .looks = {}};
   std::vector<std::size_t> order;
   sim::RandomStream random(seed, "rl/looks");
@@ -65,7 +76,7 @@ Looks what_it_looks_at(Learner& policy, const StepLog& log, std::uint64_t seed) 
     seen.assign(steps.before.observations.begin(), steps.before.observations.end());
     for (std::size_t cell = 0; cell < order.size(); ++cell)
       seen[place(cell)] = steps.before.observations[place(order[cell])];
-    policy.act({n, seen, steps.before.masks}, Act::greedy, again);
+    decide(policy, log, seen, again);
     out.looks.push_back({entry.name, share_of_rows(decided, again, n, false)});
   }
   std::ranges::stable_sort(out.looks, [](const Look& a, const Look& b) { return a.changed > b.changed; });

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "experiments/rl/policy_file.hpp"
+#include "sim/base/document.hpp"
 
 namespace orrery::experiments::rl {
 namespace {
@@ -62,6 +63,13 @@ void StepLog::state(Archive& archive) {
       truncated_.size() != n || masks_.size() != (spec_.masked ? n * spec_.mask_size() : 0) ||
       after_masks_.size() != masks_.size())
     throw std::runtime_error("logged steps: rows of other lengths than the spaces say");
+}
+
+std::uint64_t StepLog::hash() const {
+  StepLog copy = *this;
+  Archive archive;
+  copy.state(archive);
+  return sim::hash_text(archive.bytes());
 }
 
 void write_step_log(const std::filesystem::path& path, const StepLog& log) {

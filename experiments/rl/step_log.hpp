@@ -24,6 +24,8 @@ class StepLog {
   /// The rows [begin, begin + n), with what was done as the rule's advice.
   Experience rows(std::size_t begin, std::size_t n) const;
   void state(Archive& archive);
+  /// Of all that it holds.
+  std::uint64_t hash() const;
 
  private:
   EnvSpec spec_;

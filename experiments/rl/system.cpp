@@ -110,6 +110,18 @@ void append_number(std::string& out, double value) {
   if (!std::isnan(value)) append(out, "{}", value);
 }
 
+/// Why the steps of a training cannot be logged; empty: they can, or are not to be.
+std::string log_obstacle(const TrainParams& train, const EnvSpec& spec) {
+  constexpr double kMostBytes = 1 << 30;  // of a training, in memory until its end
+  if (train.log == 0) return {};
+  if (!train.from_logs.empty()) return "log: steps that are learned from logs are not logged again";
+  const double each = 8.0 * static_cast<double>(2 * spec.observation_size() + spec.action_size() + spec.agents.size()) +
+                      2.0 * static_cast<double>(spec.masked ? spec.mask_size() : 0) + 2;
+  if (each * static_cast<double>(train.log) <= kMostBytes) return {};
+  return fmt::format("log: {} steps of {} bytes are more than 1 GiB; expected {} steps at most", train.log, each,
+                     static_cast<std::int64_t>(kMostBytes / each));
+}
+
 /// What came of one training.
 struct Trained {
   std::vector<CurvePoint> curve;
@@ -121,7 +133,7 @@ class RlExperiment final : public Experiment {
   RlExperiment(const Node& root, const Systems& systems, sim::Faults& faults)
       : systems_(systems), config_(read_sections<Sections>(root, *systems.registries(), faults)) {
     if (!faults.empty()) return;
-    spec_ = try_out(section(root, "env"), section(root, "learner"), faults);
+    spec_ = try_out(section(root, "env"), section(root, "learner"), section(root, "train"), faults);
     read_held_out(section(root, "train"), faults);
     resolved_ = resolved_config("rl", config_);
   }
@@ -159,7 +171,7 @@ class RlExperiment final : public Experiment {
             .log = static_cast<std::size_t>(config_.train.log)};
   }
   /// Makes environment and learner once and reads the logs, so that what does not go together is a fault of the config.
-  EnvSpec try_out(const Node& env, const Node& learner, sim::Faults& faults) {
+  EnvSpec try_out(const Node& env, const Node& learner, const Node& train, sim::Faults& faults) {
     EnvSpec spec;
     try {
       spec = make_env(plan(0))->spec();
@@ -170,6 +182,7 @@ class RlExperiment final : public Experiment {
     try {
       if (!config_.train.from_logs.empty())
         logs_ = std::make_shared<const StepLog>(read_step_logs(config_.train.from_logs, spec));
+      if (const std::string why = log_obstacle(config_.train, spec); !why.empty()) faults.add(train.origin(), why);
       (void)make_learner(plan(0), spec);
     } catch (const sim::ConfigError& fault) {  // of a file of steps
       faults.add(fault.faults().front().where, fault.faults().front().message, fault.faults().front().hint);
@@ -202,7 +215,9 @@ class RlExperiment final : public Experiment {
     root.erase("run");
     root.find("train")->erase("target");
     root.find("train")->erase("held_out");
-    return fmt::format("{:016x} seed {}", sim::hash_text(root.dump()), seed);
+    const std::uint64_t logs = logs_ ? logs_->hash() : 0;
+    return fmt::format("{:016x} seed {}{}", sim::hash_text(root.dump()), seed,
+                       logs_ ? fmt::format(" logs {:016x}", logs) : "");
   }
   void train(std::size_t index, const RunSink& sink, const std::function<void(std::int64_t)>& moved,
              Trained& trained) const;

@@ -162,6 +162,23 @@ TEST_CASE("faults of logged steps", "[unit]") {
              Catch::Contains("expected steps that a training has logged"));
   CHECK_THAT(from(kBandit, dqn, (scratch.path / "run/seed-1.ckpt").string()),
              Catch::Contains("expected steps that a training has"));
+  CHECK_THAT(faults(config(kBandit, dqn, R"({"steps": 100, "log": 10, "from_logs": [")" + file + R"("]})")),
+             Catch::Contains("/train: log: steps that are learned from logs are not logged again"));
+  // Four numbers before and after, an action and a reward: 10 of 8 bytes and two flags, 82. 2^30 / 82 = 13094412.9.
+  CHECK_THAT(faults(config(kBandit, dqn, R"({"steps": 100, "log": 20000000})")),
+             Catch::Contains("log: 20000000 steps of 82 bytes are more than 1 GiB; expected 13094412 steps at most"));
+  // A state of another log's training is that of another training.
+  const std::string state = (scratch.path / "state").string();
+  const auto kept = [&](const std::string& log, const char* folder) {
+    std::string text = config(kBandit, dqn, R"({"steps": 40, "eval_episodes": 1, "from_logs": [")" + log + R"("]})");
+    text.replace(text.find(R"("seeds": 1)"), 10, R"("seeds": 1, "state": ")" + state + "\"");
+    return run(text, scratch.path / folder);
+  };
+  kept(file, "one");
+  run(config(kBandit, R"({"policy": "thompson"})", R"({"steps": 40, "log": 40, "eval_episodes": 1})"),
+      scratch.path / "two");
+  CHECK_THROWS_WITH(kept((scratch.path / "two/seed-1.steps").string(), "three"),
+                    Catch::Contains("belongs to another training"));
   std::ifstream in(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   const std::string cut = (scratch.path / "cut.steps").string();
