@@ -195,26 +195,28 @@ std::string expert_cache_text(const ExpertCacheAnswer& answer) {
                                 answer.tokens, answer.layers, answer.layers == 1 ? "" : "s", answer.trace.top_k,
                                 answer.trace.experts, "slots", "of layer");
   const auto table = [&](const auto& cell) {
-    for (const std::string& name : answer.caches) out += fmt::format("{:>10}", name);
+    const auto width = [&](std::size_t k) { return std::max<std::size_t>(10, answer.caches[k].size() + 2); };
+    for (std::size_t k = 0; k < answer.caches.size(); ++k) out += fmt::format("{:>{}}", answer.caches[k], width(k));
     std::int64_t slots = 0;
+    std::size_t column = 0;
     for (const ExpertCacheAnswer::Row& row : answer.rows) {
-      if (row.slots != slots)
+      if (row.slots != slots) {
+        column = 0;
         out += fmt::format("\n{:>6}{:>8.1f} %", row.slots,
                            100 * static_cast<double>(row.slots) / static_cast<double>(answer.trace.experts));
+      }
       slots = row.slots;
-      out += cell(row);
+      out += fmt::format("{:>{}.1f}", cell(row), width(column++));
     }
     out += '\n';
   };
-  table([](const auto& row) { return fmt::format("{:>10.1f}", 100 * row.counts.hit_rate()); });
+  table([](const auto& row) { return 100 * row.counts.hit_rate(); });
   if (answer.expert_bytes) {
     // The trace's layers stand for all of the model's.
     const double layers = static_cast<double>(answer.model_layers) / static_cast<double>(answer.layers);
     out += fmt::format("\nloaded for a token, MB in {} layers of {:.2f} MB an expert\n{:>6}{:>10}", answer.model_layers,
                        *answer.expert_bytes * 1e-6, "slots", "of layer");
-    table([&](const auto& row) {
-      return fmt::format("{:>10.1f}", misses_a_token(answer, row) * layers * *answer.expert_bytes * 1e-6);
-    });
+    table([&](const auto& row) { return misses_a_token(answer, row) * layers * *answer.expert_bytes * 1e-6; });
   }
   for (const std::string& note : answer.notes) out += fmt::format("\nleft out: {}\n", note);
   return out;

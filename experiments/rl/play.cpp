@@ -201,6 +201,9 @@ Node play(const Systems& systems, const PlayOptions& options) {
   const PolicyFile policy = read_policy(options.policy);
   Node node = head_of(policy);
   if (!options.logs.empty()) {
+    if (!options.config.empty() || !options.against.empty() || !options.assignments.empty())
+      sim::throw_fault({options.policy.string(), ""}, "--log shows what a policy looks at, and runs nothing",
+                       "without --log it is held against rules");
     node.set("looks", looked_at(systems, policy, options));
     return node;
   }

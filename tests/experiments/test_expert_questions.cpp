@@ -30,6 +30,11 @@ TEST_CASE("orrery experts: questions and their faults", "[unit]") {
   CHECK(answer.rows[0].counts.misses == 2 + 39);
   CHECK(answer.rows[1].counts.misses == 3);
   CHECK_THAT(expert_cache_text(answer), Contains("40 tokens, 1 layer, 2 of 8 experts a token"));
+  // A name longer than a column makes its own wider.
+  params.cache = {"lru", "frequent_recent"};
+  CHECK_THAT(expert_cache_text(ask_expert_caches(params, caches)),
+             Contains("       lru  frequent_recent\n") && Contains("     2    25.0 %      48.8             48.8\n"));
+  params.cache = {"lru"};
   const auto fault_of = [&](auto change) {
     ExpertCacheParams changed = params;
     change(changed);

@@ -89,7 +89,8 @@ TEST_CASE("a policy from a file acts in a run as it did in its environment", "[p
                                           {"dagger", R"({"begin": 16, "batch": 16})"}}) {
       CAPTURE(decision.env, learner);
       // Who imitates needs a rule while it is trained, and none in a run.
-      if (learner == std::string("dagger") && make_env(decision.env, env_params(decision))->spec().rule.empty()) continue;
+      if (learner == std::string("dagger") && make_env(decision.env, env_params(decision))->spec().rule.empty())
+        continue;
       const PolicyFile policy = trained(decision, learner, params, env_params(decision));
       write_policy(scratch.path / "p", policy);
       const PolicyFile back = read_policy(scratch.path / "p");
@@ -283,6 +284,9 @@ TEST_CASE("play holds a policy against rules on the same runs", "[policies]") {
   CHECK(play(test_systems(), episodes).find("episodes")->find("return")->is_number());
   episodes.config = kConfig;
   CHECK_THAT(fault_of([&] { (void)play(test_systems(), episodes); }), Contains("takes no decision of a serving run"));
+  episodes.logs = {"seed-1.steps"};
+  CHECK_THAT(fault_of([&] { (void)play(test_systems(), episodes); }),
+             Contains("--log shows what a policy looks at, and runs"));
 }
 
 }  // namespace

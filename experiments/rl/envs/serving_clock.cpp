@@ -81,12 +81,13 @@ void add_serving_clock_env(EnvRegistry& registry) {
       "serving_clock", "At which clock every batch of a serving run goes.",
       [](const ServingClockParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig& config) { return clock_spec(clocks_of(config)); };
-        return std::make_unique<ServingEnv>(
-            "serving_clock", params, systems, spec,
-            [joule = params.relative ? 0 : params.joule](ServingConfig& config, const SharedPort& port) {
-              config.policies.power.name = "learner";
-              config.policies.power.make = [port, joule] { return asking_clock(port, joule); };
-            });
+        return std::make_unique<ServingEnv>("serving_clock", params, systems, spec,
+                                            [joule = params.joule](ServingConfig& config, const SharedPort& port) {
+                                              config.policies.power.name = "learner";
+                                              config.policies.power.make = [port, joule] {
+                                                return asking_clock(port, joule);
+                                              };
+                                            });
       });
 }
 

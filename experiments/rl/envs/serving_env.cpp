@@ -158,7 +158,7 @@ void ServingEnv::advance(TimeStep& out) {
   over_ =
       over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
   out.terminated = over_;
-  out.rewards[0] = port_->reward_;
+  out.rewards[0] = params_.relative ? 0 : port_->reward_;  // there the whole counts, and only at the end
   if (params_.relative && over_) {
     out.info[2] = gain(mean_of(meter_->all), mean_of(own_worth_));
     out.info[3] = gain(worst_of(meter_->all), worst_of(own_worth_));

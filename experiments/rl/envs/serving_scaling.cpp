@@ -14,9 +14,11 @@ namespace {
 struct ServingScalingParams : ServingEnvParams {
   double replica_cost = 0.1;
   static constexpr auto fields() {
-    return sim::joined(sim::inherited<ServingScalingParams>(ServingEnvParams::fields()),
-                       sim::FieldTable{sim::field("replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none,
-                                                  sim::at_least(0), "Of a replica that is up or starting, a second.")});
+    return sim::joined(
+        sim::inherited<ServingScalingParams>(ServingEnvParams::fields()),
+        sim::FieldTable{
+            sim::field("replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none, sim::at_least(0),
+                       "Of a replica that is up or starting, a second; where 'relative' counts, 'energy' weighs it.")});
   }
 };
 
