@@ -6,7 +6,7 @@
 namespace orrery::models {
 namespace {
 
-enum class Part : std::uint8_t { dense, attention, all };
+enum class Part : std::uint8_t { dense, attention, experts, all };
 
 /// Appends what an operator becomes for one batch.
 struct Lower {
@@ -84,11 +84,25 @@ bool is_attention(const Op& op) {
   return op.rows != Dim::tokens && op.rows != Dim::logit_rows && op.rows != Dim::expert_rows;
 }
 
+bool belongs(const Op& op, Part part) {
+  switch (part) {
+    case Part::dense:
+      return !is_attention(op);
+    case Part::attention:
+      return is_attention(op);
+    case Part::experts:
+      return op.rows == Dim::expert_rows;
+    case Part::all:
+      return true;
+  }
+  return true;
+}
+
 void lower(const Transformer& t, const std::vector<Op>& ops, Part part, const BatchDims& batch, Launches& out) {
   const BatchSizes bindings = batch.bindings();
   for (const Op& op : ops) {
     if (bindings[op.rows] == 0) continue;
-    if (part != Part::all && is_attention(op) != (part == Part::attention)) continue;
+    if (!belongs(op, part)) continue;
     std::visit(Lower{op, t.dtype, batch, bindings, out}, op.shape);
   }
 }
@@ -114,6 +128,14 @@ void lower_dense(const Transformer& t, std::size_t kind, const TokenMix& mix, La
   const LayerKind& layer = t.kinds.at(kind);
   if (layer.experts) batch.routed = route(t, mix);
   lower(t, layer.ops, Part::dense, batch, out);
+}
+
+void lower_beside_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, Launches& out) {
+  lower(t, t.kinds.at(kind).ops, Part::dense, {.tokens = tokens}, out);  // of no routed rows
+}
+
+void lower_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, const RoutedRows& rows, Launches& out) {
+  lower(t, t.kinds.at(kind).ops, Part::experts, {.tokens = tokens, .routed = rows}, out);
 }
 
 void lower_attention(const Transformer& t, std::size_t kind, const PrefillSums& prefill, const DecodeSums& decode,

@@ -141,6 +141,13 @@ std::int64_t layer_weight_bytes(const Transformer& t, std::size_t kind) {
   return held_bytes(t.kinds.at(kind).ops);
 }
 
+std::int64_t expert_bytes(const Transformer& t, std::size_t kind) {
+  std::int64_t bytes = 0;
+  for (const Op& op : t.kinds.at(kind).ops)
+    if (op.rows == Dim::expert_rows && t.experts > 0) bytes += op.parameter_bytes / t.experts;
+  return bytes;
+}
+
 std::int64_t mtp_parameters(const Transformer& t) {
   if (t.config.mtp_layers == 0) return 0;
   return t.config.mtp_layers * (held(t.mtp) + held(t.kinds.back().ops) + t.config.hidden_size);

@@ -170,6 +170,8 @@ std::int64_t rank_parameters(const Transformer& t);
 std::int64_t weight_bytes(const Transformer& t);
 /// Of one layer of a kind.
 std::int64_t layer_weight_bytes(const Transformer& t, std::size_t kind = 0);
+/// Of these, what one of the rank's experts takes; 0 in a layer without experts.
+std::int64_t expert_bytes(const Transformer& t, std::size_t kind);
 /// Of the layers that predict further tokens, all `mtp_layers` of them: embedding and head are the model's own.
 std::int64_t mtp_parameters(const Transformer& t);
 std::int64_t mtp_weight_bytes(const Transformer& t);

@@ -406,6 +406,24 @@ TEST_CASE("a config in words", "[unit]") {
         "machine: 2 x a100-sxm4-80gb; 1 replica of tensor parallel 2\n"
         "policies: sarathi (token_budget 512), paged\n"
         "targets: none (slo.ttft, slo.tbt)\n");
+  // What is left out: one replica is all devices; a group's replicas are what the section says, or one device each.
+  const auto machine = [&](const std::string& sections) {
+    const std::string all = words(R"({"machine": {"devices": [{"part": "x", "count": 4}]}, )" + sections +
+                                  R"(, "policies": {"batching": {"policy": "orca"}}})");
+    const std::size_t begin = all.find("; ") + 2;
+    return all.substr(begin, all.find('\n', begin) - begin);
+  };
+  CHECK(machine(R"("replica": {"tensor_parallel": null})") == "1 replica of tensor parallel 4");
+  CHECK(machine(R"("replica": {"tensor_parallel": null, "expert_parallel": 2})") ==
+        "1 replica of tensor parallel 4, expert parallel 2");
+  CHECK(machine(
+            R"("replica": {"tensor_parallel": 2}, "cluster": {"replicas": [{"count": 2, "tensor_parallel": null}]})") ==
+        "2 replicas of tensor parallel 2");
+  CHECK(machine(R"("replica": {}, "cluster": {"replicas": [{"count": 4, "tensor_parallel": null}]})") ==
+        "4 replicas of tensor parallel 1");
+  CHECK(machine(R"("replica": {}, "layouts": {"modes": [{"tensor_parallel": 1, "pipeline_parallel": 4},
+                                                        {"tensor_parallel": 4, "pipeline_parallel": 1}]})") ==
+        "tensor parallel 1 with 4 pipeline stages or tensor parallel 4 with 1 pipeline stages");
   CHECK(words(R"({"model": {"config": "/models/mine/config.json", "dtype": "bf16", "weight_dtype": "fp8",
                             "kv_dtype": "fp8"},
                   "machine": {"devices": [{"part": "/parts/x.json", "count": 8, "clock": "1.2 GHz"},

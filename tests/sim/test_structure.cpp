@@ -40,7 +40,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/moe_layers", {"base"}},
     {"systems/network", {"base"}},
     {"systems/pim", {"base"}},
-    {"systems/serving", {"base", "systems/network"}},
+    {"systems/serving", {"base", "experts", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
     {"systems/training", {"base"}},
     {"systems/transactions", {"base"}},

@@ -174,38 +174,6 @@ void read_model(const Node& model, Config& config, sim::Faults& faults) {
   if (const auto obstacle = models::split_obstacle(config.model, split)) faults.add(where, *obstacle);
 }
 
-void read_router(const Node& router, Config& config, sim::Faults& faults) {
-  RouterParams& params = config.sections.workload.router;
-  if (params.trace.has_value() == params.generator.has_value()) {
-    faults.add(router.origin(), "expected either a 'trace' or a 'generator'");
-    return;
-  }
-  const models::ExpertConfig& experts = config.model.experts;
-  if (params.generator) {
-    traces::RouterGenerator& generator = *params.generator;
-    const Node node = section(router, "generator");
-    if (node.find("experts") == nullptr) generator.experts = experts.count;
-    if (node.find("top_k") == nullptr) generator.top_k = experts.per_token;
-    if (node.find("layers") == nullptr) generator.layers = config.expert_layers();
-    traces::check_router_generator(node, generator, faults);
-    if (!faults.empty()) return;
-    config.trace.experts = generator.experts;
-    config.trace.top_k = generator.top_k;
-    config.tokens = generator.tokens;
-  } else {
-    config.inputs.emplace_back(*params.trace);
-    config.trace = traces::read_router_trace(*params.trace, {.else_experts = experts.count});
-    config.tokens = config.trace.tokens();
-  }
-  // The layers of a trace are those with experts, whatever their numbers.
-  const sim::Origin where = router.origin();
-  if (config.trace.experts != experts.count || config.trace.top_k != experts.per_token)
-    faults.add(where, fmt::format("a router trace of another model: expected {} of {} experts a token as {} has, got "
-                                  "{} of {}",
-                                  experts.per_token, experts.count, config.model.name, config.trace.top_k,
-                                  config.trace.experts));
-}
-
 /// Keeps the best `active` choices of each token.
 void trim(traces::RouterTrace& trace, std::int64_t active) {
   const auto kept = static_cast<std::size_t>(active), top_k = static_cast<std::size_t>(trace.top_k);
@@ -244,9 +212,7 @@ void check_placement(const Node& root, const Config& config, sim::Faults& faults
 }  // namespace
 
 std::int64_t Config::expert_layers() const {
-  std::int64_t count = 0;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) count += model.has_experts(layer) ? 1 : 0;
-  return count;
+  return experiments::expert_layers(model);
 }
 
 std::int64_t Config::steps() const {
@@ -264,7 +230,9 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   read_model(section(root, "model"), config, faults);
   if (!faults.empty()) return config;
   const Node workload = section(root, "workload");
-  read_router(section(workload, "router"), config, faults);
+  RouterSource& router = config.sections.workload.router;
+  config.trace = open_router_source(section(workload, "router"), router, config.model, config.tokens, faults);
+  if (router.trace) config.inputs.emplace_back(*router.trace);
   if (!faults.empty()) return config;
   check_ranks(root, config, faults);
   check_memories(root, config, faults);

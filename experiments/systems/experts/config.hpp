@@ -9,6 +9,7 @@
 #include "experiments/base/catalog.hpp"
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/node_params.hpp"
+#include "experiments/base/router_source.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/parts/link_part.hpp"
 #include "hw/parts/memory_tier.hpp"
@@ -19,7 +20,6 @@
 #include "policies/expert_schedule/expert_schedule.hpp"
 #include "policies/experts/expert_cache.hpp"
 #include "policies/token_groups/token_groups.hpp"
-#include "traces/router/generator.hpp"
 
 namespace orrery::experiments::experts {
 
@@ -148,21 +148,8 @@ struct ModelParams {
   }
 };
 
-struct RouterParams {
-  std::optional<std::string> trace;
-  std::optional<traces::RouterGenerator> generator;
-  static constexpr auto fields() {
-    using R = RouterParams;
-    return sim::FieldTable{
-        sim::field("trace", &R::trace, sim::Unit::path, sim::any_value(),
-                   "Router trace. Its layers stand for the model's, the first again after the last."),
-        sim::field("generator", &R::generator,
-                   "Drawn in place of a trace; experts, top_k and layers are the model's where they are not given.")};
-  }
-};
-
 struct WorkloadParams {
-  RouterParams router;
+  RouterSource router;
   std::int64_t batch = 1, chunk = 1, context = 1024, skip = 0;
   std::optional<std::int64_t> steps;
   static constexpr auto fields() {

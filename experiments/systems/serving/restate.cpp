@@ -67,12 +67,19 @@ std::string machine_of(const Node& resolved) {
   return text;
 }
 
-/// How one replica's devices share the work; `several` where more than one such replica is meant.
-std::string plan_of(const Node& replica, std::int64_t count) {
-  std::string text = fmt::format("{} replica{} of tensor parallel {}", count, count == 1 ? "" : "s",
-                                 count_at(replica, "tensor_parallel"));
+/// How a replica's devices share the work; what a group does not say, `others` does: the section `replica`, and `whole`
+/// where that does not either.
+std::string plan_of(const Node& replica, const Node* others, std::int64_t whole, std::int64_t count) {
+  const auto value = [&](const char* key, std::int64_t otherwise) {
+    for (const Node* said : {&replica, others})
+      if (const Node* number = said != nullptr ? said->find(key) : nullptr; number != nullptr && number->is_number())
+        return static_cast<std::int64_t>(number->as_number());
+    return otherwise;
+  };
+  std::string text =
+      fmt::format("{} replica{} of tensor parallel {}", count, count == 1 ? "" : "s", value("tensor_parallel", whole));
   const auto add = [&](const char* key, const char* shown) {
-    if (const std::int64_t value = count_at(replica, key); value > 1) text += fmt::format(", {} {}", shown, value);
+    if (const std::int64_t ways = value(key, 1); ways > 1) text += fmt::format(", {} {}", shown, ways);
   };
   add("pipeline_parallel", "pipeline stages");
   add("data_parallel", "data parallel");
@@ -83,12 +90,25 @@ std::string plan_of(const Node& replica, std::int64_t count) {
 
 std::string plans_of(const Node& resolved) {
   const Node* groups = resolved.at("cluster.replicas");
+  const Node* replica = resolved.find("replica");
+  if (const Node* modes = resolved.at("layouts.modes");
+      modes != nullptr && modes->is_array() && !modes->items().empty()) {
+    std::string text;
+    for (const Node& mode : modes->items())
+      append(text,
+             fmt::format("tensor parallel {} with {} pipeline stages", count_at(mode, "tensor_parallel"),
+                         count_at(mode, "pipeline_parallel")),
+             " or ");
+    return text;
+  }
   if (groups == nullptr || !groups->is_array() || groups->items().empty()) {
-    const Node* replica = resolved.find("replica");
-    return replica != nullptr ? plan_of(*replica, 1) : "";
+    const Node* devices = resolved.at("machine.devices");
+    const bool any = devices != nullptr && devices->is_array() && !devices->items().empty();
+    return replica != nullptr ? plan_of(*replica, nullptr, any ? count_at(devices->items().front(), "count") : 1, 1)
+                              : "";
   }
   std::string text;
-  for (const Node& group : groups->items()) append(text, plan_of(group, count_at(group, "count")), "; ");
+  for (const Node& group : groups->items()) append(text, plan_of(group, replica, 1, count_at(group, "count")), "; ");
   return text;
 }
 

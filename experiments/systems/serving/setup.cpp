@@ -6,6 +6,7 @@
 #include <span>
 
 #include "experiments/base/catalog.hpp"
+#include "experiments/experts/placement_trial.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/graph_kernels.hpp"
@@ -91,6 +92,16 @@ DecoderMemory model_memory(const models::Transformer& model) {
   memory.whole = models::weight_bytes(model);
   memory.whole_cache_per_token = models::kv_bytes_per_token(model);
   return memory;
+}
+
+/// Adds the weights of so many experts more on a device, in every layer that has experts.
+void add_redundant_experts(const models::Transformer& model, std::int64_t experts, DecoderMemory& memory) {
+  if (experts == 0) return;
+  for (std::size_t layer = 0; layer < memory.weights.size(); ++layer) {
+    const std::int64_t bytes = experts * models::expert_bytes(model, static_cast<std::size_t>(model.kind_of[layer]));
+    memory.weights[layer] += bytes;
+    memory.whole += bytes;
+  }
 }
 
 /// Layers of each stage as a policy counts them, or nothing where these are no stages of the model.
@@ -199,6 +210,7 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
   if (config.fabric && kind.data_parallel > 1 && !group.params.lock_step)
     return "over machine.network ranks of data parallelism meet in lock step (lock_step)";
   if (const auto why = make_graph(group, kind)) return why;
+  if (const auto why = place_experts(kind)) return why;
   const auto partition = config.policies.partition.make();
   for (const LayoutParams& params : group.layouts) {
     const models::Split split{
@@ -208,10 +220,30 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
     layout.transformer = models::build_transformer(model, number_formats(config.model, model), split,
                                                    config.model.router, config.model.sampler);
     layout.memory = kind.graph ? graph_memory(kind.graph->graph, kind.limits.layers) : model_memory(layout.transformer);
+    add_redundant_experts(layout.transformer, config.policies.redundant / kind.expert_parallel, layout.memory);
     layout.kernels = make_kernels(kind, layout);
     if (const auto why = divide_layers(*partition, layout)) return why;
     divide_weights(layout, config.replica.host_weights);
   }
+  return std::nullopt;
+}
+
+/// Makes what replays router choices over the kind's ranks, where there are any; says why the experts cannot be placed.
+std::optional<std::string> ServingSetup::State::place_experts(ReplicaKind& kind) const {
+  if (config.router_choices == nullptr) return std::nullopt;
+  const traces::RouterTrace& all = *config.router_choices;
+  policies::ExpertPlacementView view = placement_view(all, {0, config.planned_tokens});
+  view.gpus = kind.expert_parallel;
+  view.slots = all.experts + config.policies.redundant;
+  if (const auto& exchange = config.replica.expert_exchange; exchange && view.gpus % exchange->node_devices == 0)
+    view.nodes = view.gpus / exchange->node_devices;
+  if (const std::string why = policies::placement_obstacle(view); !why.empty())
+    return fmt::format("policies.placement: {}", why);
+  const auto policy = config.policies.placement.make();
+  if (const std::string why = policy->obstacle(view); !why.empty()) return fmt::format("policies.placement: {}", why);
+  kind.replay = std::make_shared<const RouterReplay>(
+      std::make_shared<const traces::RouterTrace>(traces::part_of(all, config.planned_tokens, all.tokens())),
+      policy->place(view), kind.expert_parallel, kind.data_parallel);
   return std::nullopt;
 }
 
@@ -325,9 +357,10 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
     exchange = ExpertExchange{*params, exchanged_rows(kind.layouts.front().transformer)};
   for (std::size_t i = 0; i < kind.layouts.size(); ++i) {
     const KindLayout& layout = kind.layouts[i];
-    modes.push_back(beside(std::make_unique<DeviceIterationModel>(
-                               layout.kernels, on_network(kind, i, part(kind).device), between_lanes(kind), exchange),
-                           layout));
+    modes.push_back(
+        beside(std::make_unique<DeviceIterationModel>(layout.kernels, on_network(kind, i, part(kind).device),
+                                                      between_lanes(kind), exchange, kind.replay),
+               layout));
     if (kind.layouts.size() > 1)
       switch_ps.push_back(copy_picoseconds(static_cast<double>(layout.weight_bytes) / config.layouts.host_bandwidth));
   }
@@ -336,7 +369,7 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
     for (const hw::Device& at_clock : clocks)
       modes.push_back(
           beside(std::make_unique<DeviceIterationModel>(kind.layouts.front().kernels, on_network(kind, 0, at_clock),
-                                                        between_lanes(kind), exchange),
+                                                        between_lanes(kind), exchange, kind.replay),
                  kind.layouts.front()));
     kind.clocked = true;
   }

@@ -188,6 +188,7 @@ void collect(const Cluster& cluster, const ServingConfig& config,
       const ReplicaCounts& counts = cluster.replica(i, lane).counts();
       result.kv.split.add(counts.split);
       result.host.add(counts.host);
+      result.routed.add(counts.routed);
       result.wire_wait_ps += counts.wire_wait_ps;
     }
     for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {
@@ -255,6 +256,7 @@ class RunMembers {
                        const std::shared_ptr<Wire>& wire, policies::KvTier* tier) {
     ReplicaParts parts;
     parts.model = &kind.models.top();
+    parts.replay = kind.replay.get();
     if (kind.stages == 1)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();

@@ -8,6 +8,7 @@
 
 #include "experiments/systems/serving/pricing/graph_kernels.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
+#include "experiments/systems/serving/pricing/router_replay.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
 #include "experiments/systems/serving/system.hpp"
@@ -66,10 +67,11 @@ struct ReplicaKind {
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   std::int64_t beside_bytes = 0;  ///< of usable memory beside each device, which holds the KV cache; 0: there is none
   policies::KvGeometry geometry;  ///< of a lane, or of all lanes of one scheduler
-  std::int64_t cache_per_token = 0;  ///< bytes over all devices, drafts left out
-  std::int64_t block_bytes = 0;      ///< of the KV cache that it was made for
-  IterationStack models;             ///< the one on top prices iterations (of a pipeline: those of a stage)
-  bool clocked = false;              ///< they have modes, the clocks to choose from
+  std::int64_t cache_per_token = 0;            ///< bytes over all devices, drafts left out
+  std::int64_t block_bytes = 0;                ///< of the KV cache that it was made for
+  std::shared_ptr<const RouterReplay> replay;  ///< where router choices are replayed; else null
+  IterationStack models;                       ///< the one on top prices iterations (of a pipeline: those of a stage)
+  bool clocked = false;                        ///< they have modes, the clocks to choose from
   std::unique_ptr<DraftModels> drafts;
 
   const models::Transformer& transformer() const { return layouts.front().transformer; }
@@ -121,6 +123,7 @@ struct ServingSetup::State {
   std::shared_ptr<const DecoderKernels> make_kernels(const ReplicaKind& kind, const KindLayout& layout) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind, const LayoutParams& layout) const;
+  std::optional<std::string> place_experts(ReplicaKind& kind) const;
   std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
   void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);

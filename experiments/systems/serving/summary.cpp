@@ -133,6 +133,16 @@ const FigureTable<ServingMetrics>& speculation_table() {
   return table;
 }
 
+const FigureTable<RoutedTotals>& routed_table() {
+  static const FigureTable<RoutedTotals> table{
+      {"activated", "experts", "Experts of a layer that an iteration's tokens choose, mean over layers and iterations.",
+       [](const RoutedTotals& it) { return ratio(static_cast<double>(it.experts), static_cast<double>(it.layers)); }},
+      {"imbalance", "ratio",
+       "Rows of the rank of expert parallelism that has most of them, over the mean of the ranks, less 1.",
+       [](const RoutedTotals& it) { return ratio(static_cast<double>(it.most_rows) - it.mean_rows, it.mean_rows); }}};
+  return table;
+}
+
 std::string nobody_served(const ServingMetrics& m) {
   std::string text =
       fmt::format("none of {} requests was completed: {} rejected, {} unfinished", m.arrived, m.rejected, m.unfinished);
@@ -283,6 +293,11 @@ const FigureTable<FinishedRun>& part_table() {
       {"replicas.*", replica_figures(),
        [](const Run& run) { return summarise(run.result.replicas, run.result.machine, run.span_s); }},
       {"cluster", cluster_figures(), [](const Run& run) { return summarise(run.result.totals, run.scale); }},
+      {"experts", routed_table().infos(),
+       [](const Run& run) {
+         const RoutedTotals& routed = run.result.routed;
+         return routed.layers > 0 ? FigureValue(routed_table().written(routed)) : std::nullopt;
+       }},
       {"speculation", speculation_table().infos(),
        [](const Run& run) {
          return run.m.verifications > 0 ? FigureValue(speculation_table().written(run.m)) : std::nullopt;

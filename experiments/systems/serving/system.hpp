@@ -29,6 +29,7 @@ struct ServingResult {
   std::uint64_t events = 0;
   KvOutcome kv;
   HostOutcome host;
+  RoutedTotals routed;                             ///< where router choices are replayed
   std::optional<sim::Node> network;                ///< member `network`, where the machine has one
   __int128 wire_wait_ps = 0;                       ///< that iterations lasted longer because others sent too
   std::optional<TierOutcome> kv_tiers;             ///< where there are any

@@ -50,6 +50,37 @@ void check_workload(const Node& node, const ServingConfig& config, sim::Faults& 
                "it has arrivals of its own");
 }
 
+/// Reads who chooses which experts, where workload.router says.
+void read_router_choices(const Node& root, ServingConfig& config, sim::Faults& faults) {
+  if (!config.workload.router && config.policies.redundant > 0)
+    faults.add(place_of(section(root, "policies"), "redundant"),
+               "expected 0 without workload.router, whose rows they share");
+  if (!config.workload.router || !faults.empty()) return;
+  const Node router = section(section(root, "workload"), "router");
+  const sim::Origin where = router.origin();
+  const models::ModelConfig model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
+  if (model.experts.count == 0)
+    return faults.add(where, fmt::format("expected none beside {}, which has no experts", config.model.config));
+  if (config.machine.profile.path)
+    return faults.add(where, "expected none beside machine.profile, whose times are of all tokens alike");
+  if (config.model.builder || config.model.import_)
+    return faults.add(where, "expected none beside a graph that is named, whose experts share rows evenly");
+  if (std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); }))
+    return faults.add(where, "expected none beside machine.devices[].attention, which prices halves of a batch");
+  std::int64_t tokens = 0;
+  traces::RouterTrace trace = open_router_source(router, *config.workload.router, model, tokens, faults);
+  if (!faults.empty()) return;
+  if (const auto& generator = config.workload.router->generator)
+    trace = traces::generate_router_trace(*generator, static_cast<std::uint64_t>(config.run.seed));
+  const double share = config.workload.router->planned;
+  config.planned_tokens = static_cast<std::int64_t>(static_cast<double>(trace.tokens()) * share);
+  if (config.planned_tokens == 0 && config.policies.placement.name != "contiguous")
+    faults.add(place_of(section(root, "policies"), "placement"),
+               fmt::format("expected tokens to plan on, got none of the {} of workload.router", trace.tokens()),
+               "workload.router.planned");
+  config.router_choices = std::make_shared<const traces::RouterTrace>(std::move(trace));
+}
+
 /// The graph of a config that has passes and names none: the model's own, as a decoder with a cache. What an inference
 /// engine makes of it (engine_kernels) costs what the model's kernels do (models/transformer).
 std::optional<models::BuilderRegistry::Choice> own_graph(const ServingConfig& config, const Node& model,
@@ -309,6 +340,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
   }
   read_graph(model, policies, config, faults);
   make_groups(section(root, "cluster"), config, faults);
+  read_router_choices(root, config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
   check_shared_reads(section(root, "replica"), config, faults);
   check_expert_exchange(section(root, "replica"), config, faults);
@@ -351,6 +383,16 @@ sim::FieldRows<PredictorParams> PredictorParams::fields() {
   return table;
 }
 
+sim::FieldRows<ReplayedRouter> ReplayedRouter::fields() {
+  using R = ReplayedRouter;
+  static const auto table = sim::joined(
+      sim::inherited<R>(RouterSource::fields()),
+      sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
+                                 "Share of the trace, its first tokens, that policies.placement sees and that is not "
+                                 "replayed.")});
+  return table;
+}
+
 sim::FieldRows<WorkloadParams> WorkloadParams::fields() {
   static const sim::FieldTable table{
       sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
@@ -365,6 +407,9 @@ sim::FieldRows<WorkloadParams> WorkloadParams::fields() {
                  "Of a client between an answer and its next request."),
       sim::field("predictor", &WorkloadParams::predictor,
                  "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
+      sim::only_if_given(sim::field("router", &WorkloadParams::router,
+                                    "Which experts each token chooses: a router trace replayed beside the requests, in "
+                                    "place of the closed form of model.router.")),
       sim::only_if_given(sim::field("trace", &WorkloadParams::trace, "Replay a trace file.")),
       sim::only_if_given(sim::field("generator", &WorkloadParams::generator, "Or draw requests at random.")),
       sim::only_if_given(sim::field("program", &WorkloadParams::program, "Or run programs that call the model.")),
@@ -462,6 +507,11 @@ sim::FieldRows<PoliciesParams> PoliciesParams::fields() {
                   "Which replica of role decode a prefilled request goes to."),
       sim::choice("migration", &P::migration, "none", "Which running requests move to another replica."),
       sim::choice("partition", &P::partition, "even", "Which layers each stage of a pipelined replica has."),
+      sim::choice("placement", &P::placement, "contiguous",
+                  "Which rank of expert parallelism holds which experts (workload.router), planned on the first tokens "
+                  "of the trace."),
+      sim::field("redundant", &P::redundant, sim::Unit::count, sim::between(0, 1 << 16),
+                 "Slots of a layer, over all ranks, beyond one an expert (workload.router)."),
       sim::only_if_given(passes_field(&P::passes))};
   return table;
 }

@@ -14,6 +14,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/experiment.hpp"
 #include "experiments/base/platform_choice.hpp"
+#include "experiments/base/router_source.hpp"
 #include "experiments/systems/serving/config/cluster_config.hpp"
 #include "experiments/systems/serving/config/fabric.hpp"
 #include "experiments/systems/serving/config/kv_tiers.hpp"
@@ -28,6 +29,7 @@
 #include "models/transformer/router.hpp"
 #include "policies/admission/admission.hpp"
 #include "policies/batching/batching.hpp"
+#include "policies/expert_placement/expert_placement.hpp"
 #include "policies/kvcache/kvcache.hpp"
 #include "policies/migration/migration.hpp"
 #include "policies/partition/partition.hpp"
@@ -91,6 +93,13 @@ struct PredictorParams {
   static sim::FieldRows<PredictorParams> fields();
 };
 
+/// Router choices beside requests. The first tokens show a placement what to expect; the others are replayed.
+struct ReplayedRouter : RouterSource {
+  double planned = 0.25;
+
+  static sim::FieldRows<ReplayedRouter> fields();
+};
+
 struct WorkloadParams {
   double rate_scale = 1;
   std::optional<std::int64_t> limit, clients;
@@ -100,6 +109,7 @@ struct WorkloadParams {
   std::optional<traces::GeneratorParams> generator;         ///< or this
   std::optional<ProgramsParams> program;                    ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
+  std::optional<ReplayedRouter> router;
 
   static sim::FieldRows<WorkloadParams> fields();
 };
@@ -169,6 +179,8 @@ struct PoliciesParams {
   policies::RouterRegistry::Choice decode_routing;
   policies::MigrationRegistry::Choice migration;
   policies::PartitionRegistry::Choice partition;
+  policies::ExpertPlacementRegistry::Choice placement;
+  std::int64_t redundant = 0;
   sim::Node passes;  ///< read_passes: an order of several
 
   static sim::FieldRows<PoliciesParams> fields();
@@ -236,6 +248,9 @@ struct ServingConfig : ServingParams {
   std::string graph_key;  ///< all that it follows from, where it is the model's; empty: the config names it
   std::vector<ChosenPass> passes;
   std::vector<ReplicaGroup> groups;  ///< of replicas, at least one
+  /// Of workload.router, drawn ones too; null: there are none. The first `planned_tokens` are not replayed.
+  std::shared_ptr<const traces::RouterTrace> router_choices;
+  std::int64_t planned_tokens = 0;
   sim::Node resolved;
 };
 

@@ -13,6 +13,13 @@ class ModelKernels final : public DecoderKernels {
   void dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const override {
     models::lower_dense(t_, kind, mix, out);
   }
+  void beside_experts(std::size_t kind, std::int64_t tokens, models::Launches& out) const override {
+    models::lower_beside_experts(t_, kind, tokens, out);
+  }
+  void experts(std::size_t kind, std::int64_t tokens, const models::RoutedRows& rows,
+               models::Launches& out) const override {
+    models::lower_experts(t_, kind, tokens, rows, out);
+  }
   void attention(std::size_t kind, const models::PrefillSums& prefill, const models::DecodeSums& decode,
                  models::Launches& out) const override {
     models::lower_attention(t_, kind, prefill, decode, out);

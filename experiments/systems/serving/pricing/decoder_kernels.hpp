@@ -28,6 +28,11 @@ class DecoderKernels {
 
   /// Of one layer, everything but attention over the cache.
   virtual void dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const = 0;
+  /// The same in two, of a kind by_mix() with rows that somebody counted: what does not depend on them, and the
+  /// products of its experts.
+  virtual void beside_experts(std::size_t kind, std::int64_t tokens, models::Launches& out) const = 0;
+  virtual void experts(std::size_t kind, std::int64_t tokens, const models::RoutedRows& rows,
+                       models::Launches& out) const = 0;
   /// Of one layer, attention.
   virtual void attention(std::size_t kind, const models::PrefillSums& prefill, const models::DecodeSums& decode,
                          models::Launches& out) const = 0;

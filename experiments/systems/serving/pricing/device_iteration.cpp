@@ -23,15 +23,23 @@ hw::LibraryCall library_call(models::Collective kind) {
 
 DeviceIterationModel::DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
                                            std::optional<hw::LinkParams> between_lanes,
-                                           std::optional<ExpertExchange> exchange)
+                                           std::optional<ExpertExchange> exchange,
+                                           std::shared_ptr<const RouterReplay> replay)
     : kernels_(std::move(kernels)),
       device_(std::move(device)),
       between_lanes_(std::move(between_lanes)),
-      exchange_(std::move(exchange)) {
+      exchange_(std::move(exchange)),
+      replay_(std::move(replay)) {
   const std::vector<std::int32_t>& kind_of = kernels_->kind_of();
   const auto kinds = static_cast<std::size_t>(*std::max_element(kind_of.begin(), kind_of.end())) + 1;
   dense_.resize(kinds);
+  beside_experts_.resize(kinds);
   layers_before_.assign(kinds, std::vector<std::int64_t>{0});
+  std::size_t routed = 0;
+  for (const std::int32_t of : kind_of) {
+    routed_before_.push_back(routed);
+    routed += kernels_->by_mix(static_cast<std::size_t>(of)) ? 1 : 0;
+  }
   for (const std::int32_t of : kind_of)
     for (std::size_t kind = 0; kind < kinds; ++kind)
       layers_before_[kind].push_back(layers_before_[kind].back() + (static_cast<std::size_t>(of) == kind ? 1 : 0));
@@ -88,6 +96,42 @@ void DeviceIterationModel::add_dense(std::size_t kind, const models::TokenMix& m
   out.uses.push_back({known->second, layers});
 }
 
+void DeviceIterationModel::add_replayed(std::size_t kind, const Segment& segment, std::int64_t layers, CostParts& out) {
+  const std::int64_t tokens = segment.tokens;
+  out.uses.push_back({tabulated(beside_experts_[kind], tokens,
+                                [&](models::Launches& to) { kernels_->beside_experts(kind, tokens, to); }),
+                      layers});
+  replay_->find(segment.runs, stretches_);
+  stands_for_.assign(replay_->layers(), 0);
+  for (std::int32_t layer = segment.first; layer < segment.last; ++layer) {
+    const auto l = static_cast<std::size_t>(layer);
+    if (static_cast<std::size_t>(kernels_->kind_of()[l]) == kind) ++stands_for_[replay_->layer_of(routed_before_[l])];
+  }
+  for (std::size_t of_trace = 0; of_trace < stands_for_.size(); ++of_trace) {
+    if (stands_for_[of_trace] == 0) continue;
+    replay_->count(of_trace, stretches_, rows_);
+    add_experts(kind, tokens, of_trace, stands_for_[of_trace], out);
+  }
+}
+
+void DeviceIterationModel::add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers,
+                                       CostParts& out) {
+  std::int64_t longest = -1;
+  for (const std::size_t rank : replay_->busiest(of_trace, rows_)) {
+    candidate_.clear();
+    std::int64_t time = 0;
+    price([&](models::Launches& to) { kernels_->experts(kind, tokens, replay_->of_rank(of_trace, rank, rows_), to); },
+          [&](const KernelCost& kernel) {
+            candidate_.push_back(kernel);
+            time += kernel.time_ps;
+          });
+    if (time <= longest) continue;
+    longest = time;
+    std::swap(slowest_, candidate_);
+  }
+  for (const KernelCost& kernel : slowest_) out.launched.push_back({kernel, layers});
+}
+
 /// A multiplicative hash of the sums that differ most.
 std::uint64_t DeviceIterationModel::Attention::hash() const {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;  // 2^64 over the golden ratio
@@ -131,7 +175,10 @@ void DeviceIterationModel::parts(const BatchShape& shape, CostParts& out) {
       const std::int64_t layers =
           before[static_cast<std::size_t>(segment.last)] - before[static_cast<std::size_t>(segment.first)];
       if (layers == 0) continue;
-      add_dense(kind, mix, layers, out);
+      if (replay_ != nullptr && !segment.runs.empty() && kernels_->by_mix(kind))
+        add_replayed(kind, segment, layers, out);
+      else
+        add_dense(kind, mix, layers, out);
       add_attention({kind, segment.prefill, segment.decode}, layers, out);
     }
     if (kernels_->has_ending() && segment.last == std::ssize(kernels_->kind_of()))

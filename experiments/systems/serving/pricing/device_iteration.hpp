@@ -4,9 +4,11 @@
 // What is launched comes from DecoderKernels: the model's own list, or an operator graph that passes have rewritten.
 // Dense parts depend on the number of tokens alone, so their cost is computed once for each number that occurs and
 // kept, by kind of layer; with experts they depend on where tokens come from as well, and the first kMixes batches with
-// prompts are kept too. Attention is priced from its sums; what was asked lately is remembered. Each kernel's time is
-// rounded up to a whole picosecond and each energy to the nearest picojoule, then everything is integer arithmetic. All
-// ranks do the same work at the same time; energy, FLOPs and traffic are of all ranks together, time is of one.
+// prompts are kept too. Where router choices are replayed, what experts do is priced anew for every layer of the trace,
+// on the rank that takes longest. Attention is priced from its sums; what was asked lately is remembered. Each kernel's
+// time is rounded up to a whole picosecond and each energy to the nearest picojoule, then everything is integer
+// arithmetic. All ranks do the same work at the same time; energy, FLOPs and traffic are of all ranks together, time is
+// of one.
 #pragma once
 
 #include <array>
@@ -21,6 +23,7 @@
 #include "experiments/systems/serving/pricing/expert_exchange.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
 #include "experiments/systems/serving/pricing/memo.hpp"
+#include "experiments/systems/serving/pricing/router_replay.hpp"
 #include "hw/device/device.hpp"
 #include "hw/network/library_collective.hpp"
 
@@ -32,10 +35,12 @@ hw::LibraryCall library_call(models::Collective kind);
 class DeviceIterationModel final : public IterationModel {
  public:
   /// `between_lanes`: the link of collectives among more ranks than those of tensor parallelism; none: the device's.
-  /// `exchange`: how rows of experts travel; none: by the library's all-to-all.
+  /// `exchange`: how rows of experts travel; none: by the library's all-to-all. `replay`: who chose which experts, of
+  /// segments with runs; null: there are none.
   DeviceIterationModel(std::shared_ptr<const DecoderKernels> kernels, hw::Device device,
                        std::optional<hw::LinkParams> between_lanes = std::nullopt,
-                       std::optional<ExpertExchange> exchange = std::nullopt);
+                       std::optional<ExpertExchange> exchange = std::nullopt,
+                       std::shared_ptr<const RouterReplay> replay = nullptr);
   DeviceIterationModel(models::Transformer transformer, hw::Device device)
       : DeviceIterationModel(model_kernels(std::move(transformer)), std::move(device)) {}
   void cost(const BatchShape& shape, IterationCost& out) override;
@@ -80,17 +85,29 @@ class DeviceIterationModel final : public IterationModel {
   /// Adds the dense part of `layers` layers of a kind, or their attention.
   void add_dense(std::size_t kind, const models::TokenMix& mix, std::int64_t layers, CostParts& out);
   void add_attention(const Attention& attention, std::int64_t layers, CostParts& out);
+  /// Adds the dense part of the segment's layers of a kind whose tokens' choices are known.
+  void add_replayed(std::size_t kind, const Segment& segment, std::int64_t layers, CostParts& out);
+  /// Adds the experts of layers that get these rows, on the slowest rank.
+  void add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers, CostParts& out);
 
   std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;
   std::optional<hw::LinkParams> between_lanes_;
   std::optional<ExpertExchange> exchange_;
+  std::shared_ptr<const RouterReplay> replay_;
   models::Launches launches_;
   std::deque<IterationCost> entries_;
   std::vector<Table> dense_;  // by kind of layer; of kinds with experts, batches of decodes alone
   std::map<std::array<std::int64_t, 4>, std::size_t> mixed_;  // by kind, decodes, prompt tokens, prompts
   std::vector<std::vector<std::int64_t>> layers_before_;      // by kind, then layer: layers of the kind before it
   Table embedding_, head_, ending_;
+  // Of router choices: by kind the parts beside experts; by layer those with experts before it; of a layer of the
+  // trace.
+  std::vector<Table> beside_experts_;
+  std::vector<std::size_t> routed_before_;
+  std::vector<std::int64_t> stands_for_, rows_;
+  std::vector<RouterReplay::Stretch> stretches_;
+  std::vector<KernelCost> slowest_, candidate_;
   Memo<Attention, AttentionCost> attentions_{kAttentions};
   CostParts parts_;
 };

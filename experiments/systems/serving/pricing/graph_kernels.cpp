@@ -132,6 +132,9 @@ class GraphKernels final : public DecoderKernels {
   bool by_mix(std::size_t kind) const override { return by_mix_[kind]; }
   std::int64_t ranks() const override { return ranks_; }
   void dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const override;
+  void beside_experts(std::size_t kind, std::int64_t tokens, models::Launches& out) const override;
+  void experts(std::size_t kind, std::int64_t tokens, const models::RoutedRows& rows,
+               models::Launches& out) const override;
   void attention(std::size_t kind, const PrefillSums& prefill, const DecodeSums& decode,
                  models::Launches& out) const override;
   void embedding(std::int64_t tokens, models::Launches& out) const override;
@@ -283,13 +286,24 @@ void GraphKernels::lower(const PartOps& part, std::int64_t times, const models::
 }
 
 void GraphKernels::dense(std::size_t kind, const models::TokenMix& mix, models::Launches& out) const {
-  const models::Bindings at = sizes(mix.tokens(), 1, 0);
+  beside_experts(kind, mix.tokens(), out);
+  if (by_mix_[kind]) experts(kind, mix.tokens(), routed_->router.route(mix), out);
+}
+
+void GraphKernels::beside_experts(std::size_t kind, std::int64_t tokens, models::Launches& out) const {
+  const models::Bindings at = sizes(tokens, 1, 0);
+  for (const PartOps& part : parts_)
+    if ((part.kind == PartKind::dense || part.kind == PartKind::fixed) && !takes_routed(part))
+      lower(part, times(part, kind), at, out);
+}
+
+void GraphKernels::experts(std::size_t kind, std::int64_t tokens, const models::RoutedRows& rows,
+                           models::Launches& out) const {
+  const models::Bindings at = sizes(tokens, 1, 0);
   for (const PartOps& part : parts_) {
-    if (part.kind != PartKind::dense && part.kind != PartKind::fixed) continue;
+    if (!takes_routed(part)) continue;
     const std::size_t before = out.kernels.size();
     lower(part, times(part, kind), at, out);
-    if (!takes_routed(part) || before == out.kernels.size()) continue;
-    const models::RoutedRows rows = routed_->router.route(mix);
     for (std::size_t i = before; i < out.kernels.size(); ++i) {
       auto& product = std::get<hw::GroupedGemm>(out.kernels[i].shape);
       product.groups = rows.experts;

@@ -87,8 +87,8 @@ struct HostStages {
 
 /// TensorRT-LLM 1.0 to 1.2 (PyTorch backend): decodes are captured graphs (scripts of InferenceMAX: up to 1,024
 /// sequences), iterations with prompts are launched kernel by kernel. A kernel, a sequence and a request (its overlap
-/// scheduler leaves nothing else between iterations): set on its rows of Llama-3.1-70B in serving/silicon_ttft_tpot.csv (B200 and H200, 216 rows), judged on its
-/// others (docs/explain/serving-models.md).
+/// scheduler leaves nothing else between iterations): set on its rows of Llama-3.1-70B in serving/silicon_ttft_tpot.csv
+/// (B200 and H200, 216 rows), judged on its others (docs/explain/serving-models.md).
 inline constexpr HostStages kTensorRtLlmStages{.launch_kernel_s = 30e-6,
                                                .graph_tokens = 1024,
                                                .graph_prompts = false,

@@ -54,7 +54,10 @@ std::unique_ptr<CostLedger> IterationModel::ledger() {
 }
 
 void advance(BatchShape& shape, std::int64_t iterations) {
-  for (Segment& segment : shape.segments) segment.decode.context_tokens += segment.decode.sequences * iterations;
+  for (Segment& segment : shape.segments) {
+    segment.decode.context_tokens += segment.decode.sequences * iterations;
+    for (TokenRun& run : segment.runs) run.first += iterations;
+  }
 }
 
 IterationCost share(const IterationCost& cost, std::int64_t numerator, std::int64_t denominator) {

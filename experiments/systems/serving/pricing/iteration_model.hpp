@@ -19,6 +19,12 @@ namespace orrery::experiments {
 using models::DecodeSums;
 using models::PrefillSums;
 
+/// New tokens of a request that follow each other, by their places in it.
+struct TokenRun {
+  std::int64_t request = 0, first = 0, count = 0;
+  friend bool operator==(const TokenRun&, const TokenRun&) = default;
+};
+
 /// Tokens that pass layers [first, last) with one variant of the model.
 struct Segment {
   std::int32_t first = 0, last = 0;
@@ -26,6 +32,7 @@ struct Segment {
   std::int64_t tokens = 0;  ///< all new tokens, of chunks and decodes
   PrefillSums prefill;
   DecodeSums decode;
+  std::vector<TokenRun> runs;  ///< all of the tokens, where router choices are replayed (RouterReplay); else none
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 

@@ -188,7 +188,7 @@ TabulatedIteration::Entry TabulatedIteration::find(const BatchShape& shape) {
   if (shape.segments.size() != 1) return {};
   const Segment& segment = shape.segments.front();
   const std::int64_t sequences = segment.decode.sequences;
-  if (segment.tokens != sequences || shape.logit_rows != sequences) return {};
+  if (segment.tokens != sequences || shape.logit_rows != sequences || !segment.runs.empty()) return {};
   return find(shape.mode, segment);
 }
 

@@ -6,6 +6,7 @@
 // often, and how far from its knot, each entry was used. Entries are computed when first asked for, from the model
 // below. Where the attention of decodes adds to the rest, entries are of attention alone and a row has the rest once;
 // they then also price the attention of decodes beside prompts, whose iterations are the model's own otherwise.
+// An iteration whose tokens choose experts as a trace says is like no other: of it too only attention is looked up.
 // Smoothed away: what bends the cost between two knots (waves, whole tiles of KV; the mean error is below 0.2 %).
 #pragma once
 

@@ -26,7 +26,8 @@ BatchBuilder::BatchBuilder(SequenceTable& sequences, SteadyDecodes& steady, cons
       steady_(steady),
       kv_(*parts.kv),
       speculator_(parts.speculator.get()),
-      limits_(parts.limits) {}
+      limits_(parts.limits),
+      names_tokens_(parts.replay != nullptr) {}
 
 bool BatchBuilder::build(BatchDecision& decision) {
   ++number_;
@@ -52,6 +53,7 @@ bool BatchBuilder::build(BatchDecision& decision) {
   whole.last = limits_.layers;
   whole.tokens = steady;
   if (steady > 0) whole.decode = {steady, steady_.context()};
+  if (steady > 0 && names_tokens_) add_steady_runs(whole);
   for (const Item& item : decision.items) add_work(item, whole);
   spare_shared_reads(decision, whole.decode);
   return true;
@@ -176,10 +178,23 @@ bool BatchBuilder::uniform(const BatchDecision& decision) const {
   });
 }
 
+/// Adds which tokens steady decodes compute.
+void BatchBuilder::add_steady_runs(Segment& segment) const {
+  for (const SeqId id : sequences_.running()) {
+    const Sequence& seq = sequences_[id];
+    if (!seq.steady) continue;
+    const TokenRun run{.request = sequences_.request(id).id, .first = seq.kv_tokens(steady_.clock()), .count = 1};
+    segment.runs.insert(segment.runs.end(), static_cast<std::size_t>(seq.branches), run);
+  }
+}
+
 /// Adds an item's tokens to a segment.
 void BatchBuilder::add_work(const Item& item, Segment& segment) const {
   const Sequence& seq = sequences_[item.seq];
   const std::int64_t tokens = new_tokens(item, seq);
+  if (names_tokens_)
+    segment.runs.insert(segment.runs.end(), seq.phase == Phase::decode ? static_cast<std::size_t>(seq.branches) : 1,
+                        {.request = sequences_.request(item.seq).id, .first = seq.kv_then, .count = tokens});
   if (seq.phase == Phase::decode) {
     segment.tokens += tokens * seq.branches;
     if (item.draft_tokens == 0) {
@@ -211,6 +226,7 @@ void BatchBuilder::build_segments(const BatchDecision& decision, std::int64_t st
       if (variant == 0 && steady > 0) {
         segment.tokens = steady;
         segment.decode = {steady, steady_.context()};
+        if (names_tokens_) add_steady_runs(segment);
       }
       for (const Item& item : decision.items)
         if (item.variant == variant && item.layers.first <= segment.first && last_layer(item.layers) >= segment.last)

@@ -44,6 +44,7 @@ class BatchBuilder {
   void add_drafting(const policies::BatchDecision& decision);
   bool uniform(const policies::BatchDecision& decision) const;
   void add_work(const policies::Item& item, Segment& segment) const;
+  void add_steady_runs(Segment& segment) const;
   void spare_shared_reads(const policies::BatchDecision& decision, DecodeSums& decode) const;
   void build_segments(const policies::BatchDecision& decision, std::int64_t steady);
 
@@ -52,6 +53,7 @@ class BatchBuilder {
   policies::KvCache& kv_;
   policies::Speculator* speculator_;
   policies::ReplicaLimits limits_;
+  bool names_tokens_;  // for who replays router choices
   BatchShape shape_;
   BatchCounts counts_;
   std::vector<std::int32_t> cuts_;

@@ -12,6 +12,7 @@ Books::Books(const ReplicaParts& parts)
     : metrics_(*parts.metrics),
       observer_(parts.observer),
       model_(*parts.model),
+      replay_(parts.replay),
       index_(parts.index),
       stream_(parts.stream),
       layers_(parts.limits.layers),
@@ -22,10 +23,22 @@ void Books::iterations(const BatchShape& shape, std::int64_t steps) {
   ledger_->book(shape, steps);
   metrics_.iterations += steps;
   counts_.iterations += steps;
+  if (replay_ != nullptr) book_choices(shape, steps);
   for (const Segment& segment : shape.segments) {
     if (segment.last != layers_) continue;
     metrics_.processed_tokens += steps * segment.tokens;
     counts_.processed_tokens += steps * segment.tokens;
+  }
+}
+
+/// Layers of the trace count alike, by how many of the model's a segment passes.
+void Books::book_choices(const BatchShape& shape, std::int64_t steps) {
+  for (const Segment& segment : shape.segments) {
+    replay_->find(segment.runs, stretches_);
+    for (std::size_t layer = 0; layer < replay_->layers(); ++layer) {
+      replay_->count(layer, stretches_, rows_);
+      replay_->book(layer, rows_, steps * (segment.last - segment.first), counts_.routed);
+    }
   }
 }
 

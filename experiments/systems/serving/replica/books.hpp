@@ -19,6 +19,7 @@ struct ReplicaCounts {
   __int128 busy_ps = 0;
   KvSplit split;                   ///< where the cache reports it
   HostOutcome host;                ///< of whole iterations
+  RoutedTotals routed;             ///< where router choices are replayed
   __int128 wire_wait_ps = 0;       ///< that they lasted longer because others sent too
   __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
   std::int64_t prompt_tokens = 0;  ///< of first admissions, …
@@ -61,12 +62,17 @@ class Books {
   ServingMetrics& metrics_;
   RunObserver* observer_;
   IterationModel& model_;
+  void book_choices(const BatchShape& shape, std::int64_t steps);
+
+  const RouterReplay* replay_;
   std::int32_t index_, stream_, layers_;
   std::unique_ptr<CostLedger> ledger_;
   ReplicaCounts counts_;
   bool watched_;
-  std::vector<ChunkStep> chunks_;       // that an observer is told of
-  std::vector<StageTime> stage_times_;  // of the iteration under way
+  std::vector<ChunkStep> chunks_;                 // that an observer is told of
+  std::vector<StageTime> stage_times_;            // of the iteration under way
+  std::vector<RouterReplay::Stretch> stretches_;  // of a segment's tokens, …
+  std::vector<std::int64_t> rows_;                // … and rows of a layer's experts
 };
 
 }  // namespace orrery::experiments

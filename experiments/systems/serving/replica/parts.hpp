@@ -9,6 +9,7 @@
 #include "experiments/systems/serving/observe/metrics.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/iteration_model.hpp"
+#include "experiments/systems/serving/pricing/router_replay.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/replica/wire.hpp"
 #include "policies/batching/batching.hpp"
@@ -29,6 +30,7 @@ struct ReplicaParts {
   sim::Engine* engine = nullptr;
   Instants* instants = nullptr;  ///< of this engine
   IterationModel* model = nullptr;
+  const RouterReplay* replay = nullptr;  ///< may be null: nobody knows which experts tokens choose
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;
   RunObserver* observer = nullptr;             ///< may be null

@@ -1,0 +1,40 @@
+// Where router choices of a workload come from: a file, or drawn.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/transformer/hf_config.hpp"
+#include "sim/base/params.hpp"
+#include "traces/router/generator.hpp"
+#include "traces/router/router_trace.hpp"
+
+namespace orrery::experiments {
+
+/// One of the two.
+struct RouterSource {
+  std::optional<std::string> trace;
+  std::optional<traces::RouterGenerator> generator;
+  static constexpr auto fields() {
+    using R = RouterSource;
+    return sim::FieldTable{
+        sim::field("trace", &R::trace, sim::Unit::path, sim::any_value(),
+                   "Router trace. Its layers stand for the model's, the first again after the last."),
+        sim::field("generator", &R::generator,
+                   "Drawn in place of a trace; experts, top_k and layers are the model's where they are not given.")};
+  }
+};
+
+/// Layers of a model that have experts.
+std::int64_t expert_layers(const models::ModelConfig& model);
+
+/// The trace of the source for a model; of one that is drawn all but the layers, and the generator's blanks are filled
+/// in. `router` is the source's node, `tokens` how many there are or will be. Faults where it is not one of the two, or
+/// of another model.
+traces::RouterTrace open_router_source(const sim::Node& router, RouterSource& source, const models::ModelConfig& model,
+                                       std::int64_t& tokens, sim::Faults& faults);
+
+}  // namespace orrery::experiments
