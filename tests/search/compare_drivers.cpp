@@ -61,8 +61,10 @@ void compare_measured(const std::string& driver, const Landscape& landscape, std
   std::vector<double> needed, measured, unknown, above;
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto number = static_cast<std::uint64_t>(seed);
-    DriverSetup setup{
-        .space = &landscape.problem.space, .budget = budget, .random = sim::RandomStream(number, "driver")};
+    DriverSetup setup{.space = &landscape.problem.space,
+                      .budget = budget,
+                      .random = sim::RandomStream(number, "driver"),
+                      .remedies = landscape.problem.remedies};
     UniqueDriver unique(make_driver(driver.substr(0, brace), std::move(setup),
                                     brace == std::string::npos ? "{}" : driver.substr(brace)),
                         landscape.problem.space, {number, "unique"});

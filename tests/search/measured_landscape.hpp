@@ -86,6 +86,12 @@ inline Landscape measured_landscape(const std::filesystem::path& folder, const s
   }
   const Space& space = out.problem.space;
   if (space.size() == 0) throw std::runtime_error("no kernel '" + kernel + "' in kernels.csv");
+  // What AutoDSE moves first where compute is the bound: copies, then pipelines, the deepest loops first.
+  std::vector<std::size_t> order;
+  for (const char kind : {'P', 'I'})
+    for (std::size_t p = space.size(); p-- > 0;)
+      if (space.parameters()[p].name[0] == kind) order.push_back(p);
+  out.problem.remedies = {{"loops", order}};
   auto points = std::make_shared<std::map<std::string, Evaluation>>();
   std::vector<double> fitting;
   for (const auto& row : csv_rows(folder / "designs_v18.csv")) {
@@ -101,7 +107,10 @@ inline Landscape measured_landscape(const std::filesystem::path& folder, const s
     bool fits = row[7] == "1" && cycles > 0;
     for (std::size_t column = 3; column < 7; ++column) fits = fits && std::stod(row[column]) < 0.8;
     Evaluation result{.status = fits ? TrialStatus::ok : TrialStatus::infeasible};
-    if (fits) result.objectives = {cycles};
+    if (fits) {
+      result.objectives = {cycles};
+      result.breakdown = {{"loops", 1.0}};
+    }
     if (fits) fitting.push_back(cycles);
     points->emplace(space.key(space.canonical(point)), std::move(result));
   }

@@ -36,6 +36,7 @@ struct BottleneckParams {
   BottleneckStart start = BottleneckStart::middle;
   double tolerance = 0.05;
   double step = 0.125;
+  bool ends = false;
 
   static constexpr auto fields() {
     using P = BottleneckParams;
@@ -46,7 +47,10 @@ struct BottleneckParams {
         sim::field("tolerance", &P::tolerance, Unit::ratio, sim::at_least(0),
                    "A child may be worse by this share of its parent's objective."),
         sim::field("step", &P::step, Unit::ratio, sim::between(1e-9, 1),
-                   "Moves of reals and long ranges are this and a fifth of it, as shares of the range.")};
+                   "Moves of reals and long ranges are this and a fifth of it, as shares of the range."),
+        sim::field(
+            "ends", &P::ends,
+            "Whether a move of a few ordered values also goes to the last of them at once: all copies of a loop.")};
   }
 };
 
@@ -172,6 +176,9 @@ class BottleneckDriver final : public Driver {
         if (static_cast<double>(i) != at) all.push_back(static_cast<double>(i));
     } else if (!is_fine(parameter)) {
       all = {at + 1, at - 1};  // beyond an end: clamped to the point itself, which is known
+      const bool chosen = parameter.has_choices();
+      if (params_.ends)
+        all.insert(all.begin() + 1, chosen ? static_cast<double>(parameter.choices.size() - 1) : parameter.high);
     } else {
       const double u = space_.to_unit(p, at);
       for (const double by : {params_.step, -params_.step, params_.step / 5, -params_.step / 5})

@@ -22,10 +22,9 @@ RouterReplay::RouterReplay(std::shared_ptr<const traces::RouterTrace> trace,
       ++layer.first[static_cast<std::size_t>(placed.gpu[slot]) + 1];
     }
     std::partial_sum(layer.first.begin(), layer.first.end(), layer.first.begin());
-    for (const std::vector<std::size_t>& slots : layer.slots) {
-      layer.main.push_back(slots.front());
-      layer.replicated = layer.replicated || slots.size() > 1;
-    }
+    for (const std::vector<std::size_t>& slots : layer.slots) layer.replicated = layer.replicated || slots.size() > 1;
+    for (const traces::ExpertId expert : trace_->layers[layers_.size()].choices)
+      layer.chosen.push_back(static_cast<std::uint32_t>(layer.slots[expert].front()));
     layers_.push_back(std::move(layer));
   }
 }
@@ -54,9 +53,10 @@ void RouterReplay::count(std::size_t layer, std::span<const Stretch> stretches, 
   const Layer& placed = layers_[layer];
   rows.assign(placed.first.back(), 0);
   // An expert's rows stand at its first slot until all are counted.
+  const std::uint32_t* const chosen = placed.chosen.data();
   for (const Stretch& stretch : stretches)
-    for (const traces::ExpertId expert : trace_->choices(layer, stretch.first, stretch.last))
-      rows[placed.main[expert]] += stretch.times;
+    for (std::int64_t i = stretch.first * trace_->top_k; i < stretch.last * trace_->top_k; ++i)
+      rows[chosen[i]] += stretch.times;
   if (!placed.replicated) return;
   for (const std::vector<std::size_t>& slots : placed.slots) {
     const auto replicas = static_cast<std::int64_t>(slots.size());
@@ -97,7 +97,7 @@ std::vector<std::size_t> RouterReplay::busiest(std::size_t layer, std::span<cons
 void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times,
                         RoutedTotals& totals) const {
   std::int64_t experts = 0, all = 0, most = 0;
-  for (const std::size_t slot : layers_[layer].main) experts += rows[slot] > 0 ? 1 : 0;
+  for (const std::vector<std::size_t>& slots : layers_[layer].slots) experts += rows[slots.front()] > 0 ? 1 : 0;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const auto mine = own(layer, rank, rows);
     const std::int64_t sum = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});

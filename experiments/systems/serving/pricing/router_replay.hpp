@@ -68,7 +68,7 @@ class RouterReplay {
   struct Layer {
     std::vector<std::size_t> first;               ///< slot of each rank, and their number
     std::vector<std::vector<std::size_t>> slots;  ///< of each expert
-    std::vector<std::size_t> main;                ///< the first of them
+    std::vector<std::uint32_t> chosen;            ///< the first slot of the expert of each choice, top_k a token
     bool replicated = false;                      ///< some have several
   };
   std::span<const std::int64_t> own(std::size_t layer, std::size_t rank, std::span<const std::int64_t> rows) const {

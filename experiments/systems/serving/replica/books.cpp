@@ -31,14 +31,13 @@ void Books::iterations(const BatchShape& shape, std::int64_t steps) {
   }
 }
 
-/// Layers of the trace count alike, by how many of the model's a segment passes.
+/// Of an iteration one layer of the trace, each in its turn: as good for a mean as all of them.
 void Books::book_choices(const BatchShape& shape, std::int64_t steps) {
+  const auto layer = static_cast<std::size_t>(counts_.iterations) % replay_->layers();
   for (const Segment& segment : shape.segments) {
     replay_->find(segment.runs, stretches_);
-    for (std::size_t layer = 0; layer < replay_->layers(); ++layer) {
-      replay_->count(layer, stretches_, rows_);
-      replay_->book(layer, rows_, steps * (segment.last - segment.first), counts_.routed);
-    }
+    replay_->count(layer, stretches_, rows_);
+    replay_->book(layer, rows_, steps * (segment.last - segment.first), counts_.routed);
   }
 }
 
