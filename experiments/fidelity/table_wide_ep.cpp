@@ -13,8 +13,8 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/fidelity/table_kind.hpp"
-#include "experiments/systems/experts/prices.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/network/expert_exchange.hpp"
 #include "models/transformer/hf_config.hpp"
@@ -181,8 +181,8 @@ class Serving final : public TableKind {
       if (op == hw::OpClass::all_reduce) continue;  // a library's exchange, in place of which DeepEP's comes
       const double time_s = static_cast<double>(cost.class_ps[i]) * 1e-12;
       const bool product = op == hw::OpClass::expert_up || op == hw::OpClass::expert_down;
-      out.experts_s += experts::behind_dispatch(op) * time_s * (product ? 1 + step.imbalance : 1);
-      out.attention_s += (1 - experts::behind_dispatch(op)) * time_s;
+      out.experts_s += behind_dispatch(op) * time_s * (product ? 1 + step.imbalance : 1);
+      out.attention_s += (1 - behind_dispatch(op)) * time_s;
     }
     const auto way_s = [&](std::int64_t element) {
       const hw::ExchangeShape shape{.tokens = step.decodes + step.prompt_tokens,

@@ -88,9 +88,9 @@ void compare_measured(const std::string& driver, const Landscape& landscape, std
   std::sort(needed.begin(), needed.end());
   std::sort(measured.begin(), measured.end());
   const double median = needed[needed.size() / 2];  // of an even number the upper one: there is no mean with "never"
-  std::cout << fmt::format("{},{},{},{:.1f},{},{},{},{:.3f},{:.3g}\n", landscape.problem.name, driver, budget,
+  std::cout << fmt::format("{},{},{:.1f},{},{},{},{:.3f},{:.3g},{}\n", landscape.problem.name, budget,
                            landscape.random_draws, median, needed.front(), measured[measured.size() / 2],
-                           quartiles(unknown).median, quartiles(above).median)
+                           quartiles(unknown).median, quartiles(above).median, driver)
             << std::flush;
 }
 
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     }
   }
   if (!measured.empty()) {
-    std::cout << "kernel,driver,budget,random_draws,median,least,measured,unknown,above\n";
+    std::cout << "kernel,budget,random_draws,median,least,measured,unknown,above,driver\n";
     for (const std::string& kernel : landscape_kernels(measured)) {
       const Landscape landscape = measured_landscape(measured, kernel);
       for (const std::string& driver : drivers) compare_measured(driver, landscape, budgets.back(), seeds);

@@ -77,7 +77,7 @@ TEST_CASE("the largest part of the breakdown is moved first", "[search][bottlene
   Space space;
   for (const char* name : {"lanes", "links", "other"}) add(space, ordinal(name, {1, 2, 4, 8}));
   const auto driver = make_driver("bottleneck", {.space = &space, .remedies = {{"compute", {0}}, {"network", {1}}}},
-                                  R"({"start": "first"})");
+                                  R"({"start": "first", "ends": false})");
   const auto first = driver->ask(8);
   REQUIRE(first.size() == 1);
   CHECK(first[0].point == Point{0, 0, 0});
@@ -89,6 +89,27 @@ TEST_CASE("the largest part of the breakdown is moved first", "[search][bottlene
   // It helped; now compute is the largest part there.
   driver->tell(std::vector<Trial>{{second[0], {.objectives = {6}, .breakdown = {{"compute", 3}, {"network", 2}}}}});
   CHECK(driver->ask(8)[0].point == Point{1, 1, 0});
+}
+
+TEST_CASE("a move goes to the end of an order at once", "[search][bottleneck]") {
+  Space space;
+  add(space, ordinal("copies", {1, 2, 4, 8}));
+  add(space, integer("tiles", 1, 9));
+  add(space, categorical("pipeline", {"off", "coarse", "fine"}));
+  const auto moves = [&](const char* ends, std::size_t which) {
+    const auto driver = make_driver("bottleneck", {.space = &space, .remedies = {{"compute", {which}}}},
+                                    fmt::format(R"({{"start": "first", "ends": {}}})", ends));
+    const auto first = driver->ask(8);
+    driver->tell(std::vector<Trial>{{first[0], {.objectives = {10}, .breakdown = {{"compute", 3}}}}});
+    std::vector<double> values;
+    for (const Proposal& proposal : driver->ask(8)) values.push_back(proposal.point[which]);
+    return values;
+  };
+  // Up, to the end, and down, which is beyond the other end.
+  CHECK(moves("true", 0) == std::vector<double>{1, 3});
+  CHECK(moves("false", 0) == std::vector<double>{1});
+  CHECK(moves("true", 1) == std::vector<double>{2, 9});
+  CHECK(moves("true", 2) == std::vector<double>{1, 2});  // choices without an order: all others, either way
 }
 
 TEST_CASE("a finite difference prefers the gain that costs less", "[search][bottleneck]") {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "hw/base/kernel_builders.hpp"
 
 namespace orrery::experiments::experts {
@@ -41,27 +42,6 @@ std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
   std::int64_t sum = 0;
   for (const models::ExpertShape& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
   return sum;
-}
-
-double behind_dispatch(hw::OpClass op) {
-  using enum hw::OpClass;
-  switch (op) {
-    case router:
-    case expert_up:
-    case expert_down:
-    case ffn_up:
-    case ffn_down:
-    case activation:
-    case gather:
-    case scatter:
-      return 1;
-    case norm:
-    case residual:
-    case quantise:
-      return 0.5;
-    default:
-      return 0;
-  }
 }
 
 Prices::Prices(const Config& config, std::int64_t parts) : config_(config), dtype_(config.formats.dtype) {

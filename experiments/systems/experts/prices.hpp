@@ -29,10 +29,6 @@ struct Priced {
   double energy_j = 0;
 };
 
-/// Share of a class that is done behind the dispatch of rows: experts and what prepares their rows; of passes that both
-/// halves of a layer have, half.
-double behind_dispatch(hw::OpClass op);
-
 /// Weights that come and stay as one: an expert, or a level of one.
 struct Slice {
   std::int64_t bytes = 0;                 ///< on a GPU

@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/graph_kernels.hpp"
+#include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/modal_iteration.hpp"
@@ -34,6 +35,27 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
 /// Rows of a token that its ranks exchange: one for each choice, or for each group of experts if there are fewer.
 std::int64_t exchanged_rows(const models::Transformer& t) {
   return std::max<std::int64_t>(1, std::min(t.config.experts.per_token, t.split.expert_parallel));
+}
+
+/// What halves of a batch that take turns exchange, where they are asked to.
+std::optional<TurnExchanges> turns_of(const std::optional<ExpertExchange>& exchange, const models::Transformer& t,
+                                      const hw::Device& device) {
+  if (!exchange || !exchange->params.in_turns) return std::nullopt;
+  TurnExchanges out{.by = *exchange, .ranks = t.ranks(), .routed = {}};
+  if (exchange->params.kernel == hw::ExchangeKernel::normal)
+    out.cores_share = std::min(0.9, hw::kExchangeCores / static_cast<double>(device.cores));
+  constexpr std::int64_t kTokens = 1 << 16;  // so many that no device has a remainder
+  for (const std::int32_t kind : t.kind_of) {
+    const bool routed = t.kinds[static_cast<std::size_t>(kind)].experts;
+    out.routed.push_back(routed);
+    if (!routed || out.dispatch_bytes > 0) continue;
+    models::Launches launches;
+    models::lower_dense(t, static_cast<std::size_t>(kind), {.decode = kTokens}, launches);
+    for (const models::Communication& c : launches.communications)
+      if (c.kind == models::Collective::all_to_all)
+        (out.dispatch_bytes == 0 ? out.dispatch_bytes : out.combine_bytes) = c.bytes / kTokens;
+  }
+  return out;
 }
 
 /// Sizes by which passes over a served graph decide: a decode step of some sequences at a middling context.
@@ -341,7 +363,12 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   IterationStack& stack = kind.models;
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
+  std::optional<ExpertExchange> exchange;
+  if (const auto& params = config.replica.expert_exchange)
+    exchange = ExpertExchange{*params, exchanged_rows(kind.layouts.front().transformer)};
   const auto beside = [&](std::unique_ptr<IterationModel> exact, const KindLayout& layout) {
+    if (auto turns = turns_of(exchange, layout.transformer, device))
+      exact = std::make_unique<HalvesInTurns>(std::move(exact), std::move(*turns));
     if (const auto& memory = part(kind).attention) {
       const auto& params = config.machine.devices[static_cast<std::size_t>(kind.device_group)].attention;
       exact = std::make_unique<AttentionMemory>(std::move(exact), *memory, params->schedule,
@@ -352,9 +379,6 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
       exact = std::make_unique<HostWeights>(std::move(exact), *on_host, layout.memory.weights);
     return exact;
   };
-  std::optional<ExpertExchange> exchange;
-  if (const auto& params = config.replica.expert_exchange)
-    exchange = ExpertExchange{*params, exchanged_rows(kind.layouts.front().transformer)};
   for (std::size_t i = 0; i < kind.layouts.size(); ++i) {
     const KindLayout& layout = kind.layouts[i];
     modes.push_back(

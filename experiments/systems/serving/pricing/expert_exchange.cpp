@@ -15,7 +15,9 @@ sim::FieldRows<ExpertExchangeParams> ExpertExchangeParams::fields() {
       sim::field("start", &P::start_s, Unit::seconds, sim::between(0, 1), "Of an exchange; null: likewise."),
       sim::field("node_devices", &P::node_devices, Unit::count, sim::between(1, 4096), "Devices of a node."),
       sim::field("node_limit", &P::node_limit, Unit::count, sim::at_least(0),
-                 "Nodes that a token may have experts on (normal); 0: any.")};
+                 "Nodes that a token may have experts on (normal); 0: any."),
+      sim::field("in_turns", &P::in_turns,
+                 "Whether a batch makes two halves, of which one computes while the other's rows travel.")};
   return table;
 }
 

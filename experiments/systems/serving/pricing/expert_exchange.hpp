@@ -14,6 +14,7 @@ struct ExpertExchangeParams {
   hw::ExchangeKernel kernel = hw::ExchangeKernel::low_latency;
   std::optional<double> nic, node, start_s;
   std::int64_t node_devices = 8, node_limit = 0;
+  bool in_turns = false;
   static sim::FieldRows<ExpertExchangeParams> fields();
 };
 
