@@ -123,7 +123,7 @@ constexpr auto TraceParams::fields() {
       sim::field(
           "failed", &TraceParams::failed,
           "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, treat "
-          "them as faulty lines, or send them for one output token (they loaded the system before they failed)."),
+          "them as faulty lines, or send them for one output token. They loaded the system before they failed."),
       sim::field("prefix_block_tokens", &TraceParams::prefix_block_tokens, sim::Unit::tokens, sim::between(1, 1e9),
                  "Tokens that a prefix block stands for (512 in Mooncake's traces).")};
 }

@@ -59,10 +59,9 @@ const FigureTable<Source>& job_table() {
          return s.outcome.published;
        }},
       {"time_share.{productive,slower,lost,checkpoints,recovery,waiting}", "ratio",
-       "Of the whole time: steps that stayed; what they took more for lost nodes and the policy's overhead; steps done "
-       "again or cut off; waiting for checkpoints; detection, restarts, communicators and state on its way; waiting "
-       "for "
-       "nodes. They add up to 1.",
+       "Of the whole time, in this order: steps that stayed; what they took more for lost nodes and the policy's "
+       "overhead; steps done again or cut off. Then waiting for checkpoints; detection, restarts, communicators and "
+       "state on its way; waiting for nodes. They add up to 1.",
        [](const S& s) { return s.share(s.outcome.seconds.productive); },
        [](const S& s) { return s.share(s.outcome.seconds.slower); },
        [](const S& s) { return s.share(s.outcome.seconds.lost); },

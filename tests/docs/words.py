@@ -4,8 +4,9 @@
     tests/docs/words.py [PAGE…]   # prints `file:line: what is wrong`; exit code 1 if anything is
 
 Pages that somebody new reads first (README, learn, how-to) have shorter sentences than those that explain how a part
-works. Code, links' targets, tables' cells and pages that are made from the program or from studies count differently:
-code is a word, a cell is a sentence of its own, and made pages are checked for words alone.
+works, and what the program says of itself has the shortest: docs/reference is made of its help texts and of what fields
+and figures say. Code is a word, a cell is a sentence of its own, and a link in a page that is made is a word. Without
+pages, what the program prints is checked for words too: the string literals of its sources.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIRST_ROOMS = ("README.md", "docs/index.md", "docs/learn/", "docs/how-to/")
 MADE = ("docs/reference/", "docs/papers/")
-MOST_WORDS = {True: 42, False: 52}  # of a sentence, by whether it is in the first rooms
+# Words of a sentence at most, by room.
+MOST_WORDS = {"docs/reference/": 32, "docs/papers/": 42, **dict.fromkeys(FIRST_ROOMS, 42), "": 52}
+SOURCES = ("sim", "hw", "models", "traces", "policies", "experiments", "tools")
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # What is written, and what the field says.
 WORDS = {
     r"\bkicked out\b|\bthrown out\b|\bput back in the queue\b": "preempted",
@@ -70,28 +74,41 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"(\[])", text)
 
 
-def count(sentence: str) -> int:
-    """Words of a sentence; code is one."""
+def count(sentence: str, made: bool = False) -> int:
+    """Words of a sentence; code is one, and a link where the page is made."""
     sentence = re.sub(r"`[^`]*`", "code", sentence)
-    sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
+    sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", "link" if made else r"\1", sentence)
     return len(re.findall(r"[A-Za-z][\w'-]*", sentence))
 
 
 def check(name: str, text: str) -> list[str]:
     """Faults of one page."""
-    most = MOST_WORDS[name.startswith(FIRST_ROOMS)]
+    most = next(words for room, words in MOST_WORDS.items() if name.startswith(room))
+    made = name.startswith(MADE)
     found = []
     for line, piece in pieces(text):
         plain = re.sub(r"`[^`]*`", "", piece)
-        for pattern, better in WORDS.items():
-            hit = re.search(pattern, plain, re.I)
-            if hit:
-                found.append(f"{name}:{line}: '{hit.group(0)}': better {better}")
-        if name.startswith(MADE):
-            continue
-        found += [f"{name}:{line}: a sentence of {count(one)} words, more than {most}: {one[:60]} …"
-                  for one in sentences(piece) if count(one) > most]
+        found += words_of(name, line, plain)
+        found += [f"{name}:{line}: a sentence of {count(one, made)} words, more than {most}: {one[:60]} …"
+                  for one in sentences(piece) if count(one, made) > most]
     return found
+
+
+def words_of(name: str, line: int, text: str) -> list[str]:
+    """Words that the field has a better one for."""
+    hits = ((re.search(pattern, text, re.I), better) for pattern, better in WORDS.items())
+    return [f"{name}:{line}: '{hit.group(0)}': better {better}" for hit, better in hits if hit]
+
+
+def check_literals(name: str, text: str) -> list[str]:
+    """Faults of what a source has the program print."""
+    return [fault for number, line in enumerate(text.split("\n"), 1) for literal in LITERAL.findall(line)
+            for fault in words_of(name, number, literal)]
+
+
+def sources() -> list[str]:
+    found = [path for folder in SOURCES for ending in ("cpp", "hpp", "py") for path in (ROOT / folder).glob(f"**/*.{ending}")]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
 def pages() -> list[str]:
@@ -101,6 +118,8 @@ def pages() -> list[str]:
 
 def main(arguments: list[str]) -> int:
     faults = [fault for name in arguments or pages() for fault in check(name, (ROOT / name).read_text(encoding="utf-8"))]
+    if not arguments:
+        faults += [fault for name in sources() for fault in check_literals(name, (ROOT / name).read_text(encoding="utf-8"))]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -41,8 +41,8 @@ const FigureTable<StageSource>& stage_table() {
       {"parameters", "count", "That a rank of it holds.", [](const S& s) { return s.costs().parameters; }},
       {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,buffers,offloaded}", "B",
        "Of a rank at its fullest: all; weights; gradients; optimizer states; activations kept between passes; of the "
-       "pass that needs most beside them; buckets of gradients and what is taken before any tensor; optimizer states "
-       "in the host's memory, which are not of `peak`.",
+       "pass that needs most beside them. Then buckets of gradients and what is taken before any tensor; optimizer "
+       "states in the host's memory, which are not of `peak`.",
        [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
@@ -58,13 +58,9 @@ const FigureTable<Source>& step_table() {
       {"closed_form_s", "s", "The same in closed form, as searches reckon with.",
        [](const S& s) { return s.result.closed.time_s; }},
       {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
-       "Of the busiest stage; they add up to iteration_s: kernels (or the host, where they wait for it); forward "
-       "passes "
-       "run again; collectives within a layer (tensor, context and expert parallelism); waiting for other stages; "
-       "gradients' sums that "
-       "nothing hides; "
-       "the "
-       "optimizer's step.",
+       "Of the busiest stage; they add up to iteration_s. In order: kernels (or the host, where they wait for it); "
+       "forward passes run again; collectives within a layer (tensor, context and expert parallelism). Then waiting "
+       "for other stages; gradients' sums that nothing hides; the optimizer's step.",
        [](const S& s) { return s.times().compute_s; }, [](const S& s) { return s.times().recompute_s; },
        [](const S& s) { return s.times().collective_s; }, [](const S& s) { return s.times().bubble_s; },
        [](const S& s) { return s.times().gradients_s; }, [](const S& s) { return s.times().optimizer_s; }},

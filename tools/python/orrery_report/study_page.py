@@ -242,7 +242,7 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
                                 study_figures.importance(importance))
             drawn = study_figures.interactions(importance)
             if drawn:
-                out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal what a parameter explains alone, "
+                out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal the main effect of a parameter, "
                                     "below it what a pair explains beyond each alone.", drawn)
         elif importance["parameters"]:
             out += note(f"{label}: which parameter matters is not told. {model} of {trials} points explains "
