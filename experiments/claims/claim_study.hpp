@@ -64,8 +64,8 @@ struct ClaimParams {
                                  "Band of that value, ends included; null: open.")),
         sim::field(
             "basis", &C::basis,
-            "published: a figure of its source. reading: a sign, an order or a bound of ours. control: a case in which "
-            "an effect must vanish. construction: what holds however the model is, a check of the code."),
+            "`published`: a figure of its source. `reading`: a sign, an order or a bound of ours. `control`: a case in "
+            "which an effect must vanish. `construction`: what holds however the model is, a check of the code."),
         sim::field("note", &C::note, Unit::text, sim::any_value(), "What it rests on; if it is missed, why."),
     };
   }

@@ -111,6 +111,31 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(PlotError, "no table 'events'"):
             plot.goodput(orrery.run({"system": "progress", "progress": {"steps": 10}}))
 
+    def test_decisions_over_time(self):
+        two = {"system": "serving", "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 2}]},
+               "model": {"config": "catalog:llama-2-7b"},
+               "workload": {"generator": {"requests": 40, "arrivals": {"policy": "fixed", "fixed": {"rate": "4 1/s"}},
+                                          "lengths": {"policy": "fixed", "fixed": {"prompt": 100, "output": 10}}}},
+               "cluster": {"replicas": [{"count": 2, "tensor_parallel": 1}]}}
+        turns = orrery.run(two)
+        shut = orrery.run(two, {"policies.admission": {"policy": "token_bucket", "token_bucket": {"rate": 2, "burst": 1}}})
+        above, below = plot.decisions(turns, shut, labels=["all", "half"]).axes
+        # In turns: each replica has half of all requests, whatever the windows.
+        requests = turns.requests
+        self.assertEqual(requests["replica"].value_counts().to_dict(), {0: 20, 1: 20})
+        first, second = above.containers
+        self.assertEqual([first.get_label(), second.get_label()], ["0 a100-sxm4-80gb", "1 a100-sxm4-80gb"])
+        for one, other in zip(first, second):
+            # One request a quarter of a second from 0.25 s on, at most one in each of 48 windows of 10 s.
+            self.assertIn(round((one.get_height() + other.get_height()) * 10 / 48, 9), (0, 1))
+            self.assertEqual(other.get_y(), one.get_height())
+        away = (shut.requests["status"] != "completed").sum()
+        self.assertEqual(away, 20)  # four a second come, two may
+        self.assertEqual(below.containers[-1].get_label(), "turned away")
+        self.assertEqual(sum(bar.get_height() > 0 for bar in below.containers[-1]), away)  # one a window at most
+        with self.assertRaisesRegex(PlotError, "no table 'requests'"):
+            plot.decisions(orrery.run({"system": "progress", "progress": {"steps": 10}}))
+
     def test_calls_of_an_iteration(self):
         ppo = ROOT / "experiments/studies/rlhf_ppo.json"
         one = orrery.run(ppo, {"plans.choose": "one_plan", "run.iterations": 2})

@@ -287,8 +287,8 @@ const FigureTable<FinishedRun>& part_table() {
        [](const Run& run) { return run.result.host.any() ? FigureValue(summarise(run.result.host)) : std::nullopt; }},
       {"network.**", "",
        "Of machine.network. `waited_s`: the time by which iterations lasted longer than alone in it as it was "
-       "configured, summed. jobs, flows, links (null where collectives were priced by a formula) and rerouted "
-       "messages: as summary.json of a network run has them.",
+       "configured, summed. The members jobs, flows, links (null where collectives were priced by a formula) and "
+       "rerouted are as summary.json of a network run has them.",
        [](const Run& run) { return run.result.network ? FigureValue(*run.result.network) : std::nullopt; }},
       {"replicas.*", replica_figures(),
        [](const Run& run) { return summarise(run.result.replicas, run.result.machine, run.span_s); }},

@@ -113,6 +113,12 @@ def goodput(*results: object, labels: Labels = None) -> Figure:
 
 
 @_answered
+def decisions(*results: object, labels: Labels = None) -> Figure:
+    """Serving runs: which replica requests went to and who was turned away, over time; of several a panel a run."""
+    return _drawn_by("facade", "decisions")(results, labels)
+
+
+@_answered
 def rlhf(*results: object, labels: Labels = None, iterations: int = 1) -> Figure:
     """Iterations of learning from feedback: which devices each call has over time; of several a panel a run."""
     return _drawn_by("facade", "rlhf")(results, labels, iterations)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import (calls, frames, jobs, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
+from . import (calls, decisions as decided, frames, jobs, kernels, network, outcomes, overtime, parameters, serving, shares, sources, stores, timeline, training,
                verdicts)
 from .digest import with_idle_times
 from .style import Picture, PlotError
@@ -247,6 +247,12 @@ def pipeline(result) -> Picture:
 def goodput(results: Sequence, labels) -> Picture:
     runs = sources.runs_of(results, labels, "goodput")
     return jobs.goodput({label: (run.table("events", "goodput"), run.figure("job.step_s")) for label, run in runs.items()})
+
+
+def decisions(results: Sequence, labels) -> Picture:
+    runs = sources.runs_of(results, labels, "decisions")
+    parts = {label: [str(replica.get("part", "")) for replica in run.summary.get("replicas", [])] for label, run in runs.items()}
+    return decided.decisions({label: run.table("requests", "decisions") for label, run in runs.items()}, parts)
 
 
 def rlhf(results: Sequence, labels, iterations) -> Picture:

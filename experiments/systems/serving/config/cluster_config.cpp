@@ -24,8 +24,8 @@ sim::FieldRows<ReplicaGroupParams> ReplicaGroupParams::fields() {
       sim::field("micro_batches", &G::micro_batches, sim::Unit::count, sim::between(1, 4096),
                  "Lanes of a pipelined replica: batches in flight at most; null: one a stage."),
       sim::field("queue", &G::queue,
-                 "Of a pipelined replica. shared: one scheduler, queue and pool of KV blocks for all lanes (as in "
-                 "Sarathi-Serve and vLLM 1). per_lane: each lane has a queue and its share of the blocks (as the "
+                 "Of a pipelined replica. `shared`: one scheduler, queue and pool of KV blocks for all lanes (as in "
+                 "Sarathi-Serve and vLLM 1). `per_lane`: each lane has a queue and its share of the blocks (as the "
                  "virtual engines of vLLM 0)."),
       sim::field("role", &G::role, "Which part of a request they do."),
       sim::field("weight", &G::weight, sim::Unit::none, sim::positive(),

@@ -365,8 +365,8 @@ sim::FieldRows<ModelParams> ModelParams::fields() {
                      "Format of the weights of experts; null: weight_dtype, or as published."),
           sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
           sim::field("activation_scales", &ModelParams::activation_scales,
-                     "What turns activations into the 8 or 4 bits of weights. fused: the kernel that writes them. "
-                     "block: a pass before each product, with scales by block. tensor: three kernels that find one "
+                     "What turns activations into the 8 or 4 bits of weights. `fused`: the kernel that writes them. "
+                     "`block`: a pass before each product, with scales by block. `tensor`: three kernels that find one "
                      "scale for all (vLLM of 2024 with --quantization fp8)."),
           sim::field("sampler", &ModelParams::sampler,
                      "How the next token is found: the largest logit (greedy), or a draw, which takes five passes over "
