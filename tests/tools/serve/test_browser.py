@@ -90,6 +90,40 @@ class Pages(ServedTest, browser.TestCase):
         self.assertEqual(self.page.run("return window.origin"), "null")
         self.at_rest()
 
+    def test_timeline_goes_to_perfetto(self):
+        """By the viewer's protocol: PING until it says PONG, then the file, to nobody else. A frame stands for its window."""
+        self.visit("/run/base", "return document.querySelector('iframe') !== null")
+        self.page.click("#files")
+        self.page.wait("return document.querySelector('#perfetto') !== null")
+        self.page.run("""
+            const frame = document.createElement('iframe');
+            document.body.append(frame);
+            window.told = [];
+            window.open = (url) => { window.opened = url; return frame.contentWindow; };
+            frame.contentWindow.postMessage = (what, where) => window.told.push([what, where]);
+            window.answer = (data, origin, source = frame.contentWindow) =>
+              window.dispatchEvent(new MessageEvent('message', {data, origin, source}));
+        """)
+        self.page.run("document.querySelector('#perfetto').click()")  # the frame lies over it
+        self.page.wait("return window.told.length >= 2")
+        self.assertEqual(self.page.run("return window.opened"), "https://ui.perfetto.dev")
+        self.assertEqual(self.page.run("return window.told[0]"), ["PING", "https://ui.perfetto.dev"])
+        # Who is another page, or another window, gets nothing.
+        self.page.run("window.answer('PONG', 'https://elsewhere.example'); window.answer('PONG', 'https://ui.perfetto.dev', window)")
+        self.page.wait("return window.told.length >= 4")
+        self.assertTrue(self.page.run("return window.told.every(([what]) => what === 'PING')"))
+        self.page.run("window.answer('PONG', 'https://ui.perfetto.dev')")
+        self.page.wait("return window.told.at(-1)[0].perfetto !== undefined")
+        what = self.page.run("""const [what, where] = window.told.at(-1);
+                                return [what.perfetto.title, what.perfetto.fileName, what.perfetto.buffer.byteLength, where]""")
+        size = (self.folder / "base" / "timeline.pftrace").stat().st_size
+        self.assertEqual(what, ["base", "timeline.pftrace", size, "https://ui.perfetto.dev"])
+        told = self.page.run("return window.told.length")
+        self.page.run("window.answer('PONG', 'https://ui.perfetto.dev')")
+        self.assertEqual(self.page.run("return window.told.length"), told)
+        self.assertEqual(self.page.run("return document.querySelector('#perfetto-told').textContent"), "")
+        self.at_rest()
+
     def test_reports_of_studies_and_of_several(self):
         for path in ("/report/parabola.sqlite#front", "/report/?of=base&of=again#latency"):
             self.visit(path, "return document.querySelectorAll('.js-plotly-plot').length > 0")

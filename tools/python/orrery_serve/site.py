@@ -116,7 +116,8 @@ class Site:
         tools = f'<button id="files" aria-expanded="false">Files</button>{what_if}'
         body = (self._bar(crumbs(name), tools) + '<section id="drawer" hidden></section>'
                 f'<iframe title="Report of {html.escape(name)}" src="/report/{quote(name)}"></iframe>')
-        return Answer(self._shell(name, body, "run", name=name))
+        # The window of Perfetto's viewer, which the page opens, is told what to show.
+        return Answer(self._shell(name, body, "run", name=name), opener="same-origin-allow-popups")
 
     def _study(self, request: Request, name: str) -> Answer:
         if not self.folder.path(name).is_file():

@@ -27,6 +27,7 @@ class Answer:
     status: int = 200
     policy: str = PAGE_POLICY
     headers: dict[str, str] = field(default_factory=dict)
+    opener: str = "same-origin"  # who may hold a window of this page: Cross-Origin-Opener-Policy
     file: int | None = None
     length: int = 0
 
@@ -54,7 +55,7 @@ def written(answer: Answer, close: bool) -> bytes:
     length = answer.length if answer.file is not None else len(answer.body)
     headers = {"Content-Type": answer.kind, "Content-Length": str(length), "X-Content-Type-Options": "nosniff",
                "Content-Security-Policy": answer.policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-               "Cross-Origin-Opener-Policy": "same-origin"}
+               "Cross-Origin-Opener-Policy": answer.opener}
     if "frame-ancestors 'self'" not in answer.policy:
         headers["X-Frame-Options"] = "DENY"
     if close:

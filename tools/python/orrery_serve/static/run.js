@@ -1,10 +1,35 @@
-// The bar above a run's report: its files.
+// The bar above a run's report: its files, and its timeline in Perfetto's viewer.
 'use strict';
 
 const drawer = document.getElementById('drawer');
 const opener = document.getElementById('files');
 
-async function open() {
+const VIEWER = 'https://ui.perfetto.dev';
+
+/** Opens the viewer and hands it the file once it answers; what is handed over stays in the browser. */
+async function showInPerfetto(path, file, say) {
+  const viewer = window.open(VIEWER, '_blank');
+  if (!viewer) return say('the browser kept the window from opening');
+  say('waiting for ui.perfetto.dev …');
+  const bytes = fetch(path).then((got) => got.arrayBuffer());
+  const knock = setInterval(() => viewer.postMessage('PING', VIEWER), 100);
+  const giveUp = setTimeout(() => end('ui.perfetto.dev does not answer: is there a network?'), 30000);
+  function end(text) {
+    clearInterval(knock);
+    clearTimeout(giveUp);
+    window.removeEventListener('message', answered);
+    say(text);
+  }
+  async function answered(event) {
+    if (event.source !== viewer || event.origin !== VIEWER || event.data !== 'PONG') return;
+    end('');
+    const buffer = await bytes;
+    viewer.postMessage({perfetto: {buffer, title: facts.name, fileName: file, keepApiOpen: false}}, VIEWER, [buffer]);
+  }
+  window.addEventListener('message', answered);
+}
+
+async function toggleFiles() {
   drawer.hidden = !drawer.hidden;
   opener.setAttribute('aria-expanded', String(!drawer.hidden));
   if (drawer.hidden || drawer.childElementCount) return;
@@ -24,11 +49,13 @@ function listed({files, texts, most}) {
       make('td', {}, readable ? make('a', {href: path + '?view', target: '_blank', rel: 'noopener'}, 'show') : ''));
   });
   const table = make('table', {}, make('tbody', {}, rows));
-  const timeline = files.some((file) => file.name.endsWith('.pftrace'));
-  const hint = make('p', {}, 'The timeline opens in Perfetto: download timeline.pftrace, then open it at ',
-    make('a', {href: 'https://ui.perfetto.dev', target: '_blank', rel: 'noopener noreferrer'}, 'ui.perfetto.dev'),
-    ' (“Open trace file”); the file stays in your browser.');
-  return timeline ? [table, hint] : [table];
+  const timeline = files.find((file) => file.name.endsWith('.pftrace'));
+  if (!timeline) return [table];
+  const told = make('span', {id: 'perfetto-told', role: 'status'});
+  const show = () => showInPerfetto(address('files', facts.name + '/' + timeline.name), timeline.name, (text) => { told.textContent = text; });
+  return [table, make('p', {}, make('button', {id: 'perfetto', type: 'button', onclick: show}, 'Open the timeline in Perfetto'), ' ', told),
+    make('p', {}, 'The file stays in your browser. Without a network, download it; a copy of the viewer takes it by “Open trace file” (',
+      make('a', {href: VIEWER, target: '_blank', rel: 'noopener noreferrer'}, 'ui.perfetto.dev'), ').')];
 }
 
-opener.addEventListener('click', open);
+opener.addEventListener('click', toggleFiles);
