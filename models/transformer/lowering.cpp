@@ -6,7 +6,7 @@
 namespace orrery::models {
 namespace {
 
-enum class Part : std::uint8_t { dense, attention, experts, all };
+enum class Part : std::uint8_t { dense, attention, beside_experts, experts, all };
 
 /// Appends what an operator becomes for one batch.
 struct Lower {
@@ -84,14 +84,22 @@ bool is_attention(const Op& op) {
   return op.rows != Dim::tokens && op.rows != Dim::logit_rows && op.rows != Dim::expert_rows;
 }
 
+/// Whether an operator works on routed rows, or exchanges them.
+bool is_routed(const Op& op) {
+  const auto* sent = std::get_if<CollectiveShape>(&op.shape);
+  return op.rows == Dim::expert_rows || (sent != nullptr && sent->kind == Collective::all_to_all);
+}
+
 bool belongs(const Op& op, Part part) {
   switch (part) {
     case Part::dense:
       return !is_attention(op);
     case Part::attention:
       return is_attention(op);
+    case Part::beside_experts:
+      return !is_attention(op) && !is_routed(op);
     case Part::experts:
-      return op.rows == Dim::expert_rows;
+      return is_routed(op);
     case Part::all:
       return true;
   }
@@ -131,7 +139,7 @@ void lower_dense(const Transformer& t, std::size_t kind, const TokenMix& mix, La
 }
 
 void lower_beside_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, Launches& out) {
-  lower(t, t.kinds.at(kind).ops, Part::dense, {.tokens = tokens}, out);  // of no routed rows
+  lower(t, t.kinds.at(kind).ops, Part::beside_experts, {.tokens = tokens}, out);
 }
 
 void lower_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, const RoutedRows& rows, Launches& out) {

@@ -43,8 +43,8 @@ RoutedRows route(const Transformer& t, const TokenMix& mix);
 void lower_layer(const Transformer& t, std::size_t kind, const BatchDims& batch, Launches& out);
 /// Of one layer, everything but attention over the cache.
 void lower_dense(const Transformer& t, std::size_t kind, const TokenMix& mix, Launches& out);
-/// The same in two, of a kind with experts: all but what works on routed rows, and that, for rows that somebody
-/// counted.
+/// The same in two, of a kind with experts: all but what works on routed rows or exchanges them, and that, for rows
+/// that somebody counted.
 void lower_beside_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, Launches& out);
 void lower_experts(const Transformer& t, std::size_t kind, std::int64_t tokens, const RoutedRows& rows, Launches& out);
 /// Of one layer, attention: a prefill and a decode kernel at most, and of latents what turns them into keys and values.

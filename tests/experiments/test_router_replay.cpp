@@ -76,6 +76,8 @@ TEST_CASE("router replay tells the busiest ranks, and what they get") {
   CHECK(totals.experts == 9);     // three of four, three times
   CHECK(totals.most_rows == 27);  // 9 three times
   CHECK(totals.mean_rows == 21);  // 14 over two ranks, three times
+  CHECK(replay.crowd(0, rows) == Approx(9 / 7.0));
+  CHECK(replay.crowd(0, Rows{0, 0, 0, 0}) == 1);
 }
 
 TEST_CASE("replicas of an expert share its rows") {
@@ -215,6 +217,21 @@ TEST_CASE("lanes of data parallelism, pipelines and passes replay too") {
   CHECK(figure(passes, "tbt_s.mean") == Approx(figure(plain, "tbt_s.mean")).epsilon(0.02));
 }
 
+TEST_CASE("exchanges of rows last as long as the fullest rank's", "[theory]") {
+  // Over links of 0.1 GB/s exchanges are nearly all of a step, and rows of the fullest rank over the mean set them.
+  const auto with = [](const std::string& policy) {
+    return run({"machine.devices.0.count=4", "replica.expert_parallel=4", "workload.clients=64",
+                "workload.generator.requests=128", "workload.router.generator.spread=0.1",
+                "workload.router.generator.common=1", "policies.placement.policy=" + policy,
+                R"(cluster.replicas=[{"tensor_parallel": 1, "data_parallel": 4}])",
+                R"(replica.expert_exchange={"nic": "0.1 GB/s", "node": "0.1 GB/s"})"});
+  };
+  const sim::Node contiguous = with("contiguous"), eplb = with("eplb");
+  const double crowds = (1 + figure(contiguous, "experts.imbalance")) / (1 + figure(eplb, "experts.imbalance"));
+  CHECK(crowds > 1.1);
+  CHECK(figure(contiguous, "e2e_s.mean") / figure(eplb, "e2e_s.mean") == Approx(crowds).epsilon(0.05));
+}
+
 TEST_CASE("router choices: faults") {
   const auto fault = [](const std::vector<std::string>& assignments) {
     return faults_of_run([&] { return run(assignments); });
@@ -229,6 +246,8 @@ TEST_CASE("router choices: faults") {
   CHECK_THAT(fault({"workload.router.planned=0.95"}), Contains("/workload/router/planned: expected"));
   CHECK_THAT(fault({"workload.router=null", "policies.redundant=8"}),
              Contains("/policies/redundant: expected 0 without workload.router"));
+  CHECK_THAT(fault({"workload.router=null", "policies.placement.policy=eplb"}),
+             Contains("/policies/placement: expected contiguous without workload.router"));
   CHECK_THAT(fault({"policies.placement.policy=eplb", "workload.router.planned=0"}),
              Contains("/policies/placement: expected tokens to plan on, got none of the 2048 of workload.router"));
   const sim::Node uneven = run(on_eight({"policies.redundant=3"}));

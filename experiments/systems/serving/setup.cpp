@@ -41,7 +41,7 @@ std::int64_t exchanged_rows(const models::Transformer& t) {
 std::optional<TurnExchanges> turns_of(const std::optional<ExpertExchange>& exchange, const models::Transformer& t,
                                       const hw::Device& device) {
   if (!exchange || !exchange->params.in_turns) return std::nullopt;
-  TurnExchanges out{.by = *exchange, .ranks = t.ranks(), .routed = {}};
+  TurnExchanges out{.by = *exchange, .ranks = t.ranks(), .routed = {}, .alone = t.tp == 1};
   if (exchange->params.kernel == hw::ExchangeKernel::normal)
     out.cores_share = std::min(0.9, hw::kExchangeCores / static_cast<double>(device.cores));
   constexpr std::int64_t kTokens = 1 << 16;  // so many that no device has a remainder

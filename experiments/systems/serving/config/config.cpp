@@ -52,9 +52,14 @@ void check_workload(const Node& node, const ServingConfig& config, sim::Faults& 
 
 /// Reads who chooses which experts, where workload.router says.
 void read_router_choices(const Node& root, ServingConfig& config, sim::Faults& faults) {
-  if (!config.workload.router && config.policies.redundant > 0)
-    faults.add(place_of(section(root, "policies"), "redundant"),
-               "expected 0 without workload.router, whose rows they share");
+  if (!config.workload.router) {
+    const Node policies = section(root, "policies");
+    if (config.policies.redundant > 0)
+      faults.add(place_of(policies, "redundant"), "expected 0 without workload.router, whose rows they share");
+    if (config.policies.placement.name != "contiguous")
+      faults.add(place_of(policies, "placement"),
+                 "expected contiguous without workload.router, which says what experts are asked for");
+  }
   if (!config.workload.router || !faults.empty()) return;
   const Node router = section(section(root, "workload"), "router");
   const sim::Origin where = router.origin();

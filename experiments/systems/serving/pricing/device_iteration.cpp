@@ -1,6 +1,7 @@
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "experiments/systems/serving/pricing/kernel_cost.hpp"
@@ -117,14 +118,19 @@ void DeviceIterationModel::add_replayed(std::size_t kind, const Segment& segment
 void DeviceIterationModel::add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers,
                                        CostParts& out) {
   std::int64_t longest = -1;
+  const double crowd = replay_->crowd(of_trace, rows_);
   for (const std::size_t rank : replay_->busiest(of_trace, rows_)) {
     candidate_.clear();
     std::int64_t time = 0;
-    price([&](models::Launches& to) { kernels_->experts(kind, tokens, replay_->of_rank(of_trace, rank, rows_), to); },
-          [&](const KernelCost& kernel) {
-            candidate_.push_back(kernel);
-            time += kernel.time_ps;
-          });
+    const auto lower = [&](models::Launches& to) {
+      kernels_->experts(kind, tokens, replay_->of_rank(of_trace, rank, rows_), to);
+      for (models::Communication& c : to.communications)
+        if (c.kind == models::Collective::all_to_all) c.bytes = std::llround(static_cast<double>(c.bytes) * crowd);
+    };
+    price(lower, [&](const KernelCost& kernel) {
+      candidate_.push_back(kernel);
+      time += kernel.time_ps;
+    });
     if (time <= longest) continue;
     longest = time;
     std::swap(slowest_, candidate_);

@@ -87,7 +87,8 @@ class DeviceIterationModel final : public IterationModel {
   void add_attention(const Attention& attention, std::int64_t layers, CostParts& out);
   /// Adds the dense part of the segment's layers of a kind whose tokens' choices are known.
   void add_replayed(std::size_t kind, const Segment& segment, std::int64_t layers, CostParts& out);
-  /// Adds the experts of layers that get these rows, on the slowest rank.
+  /// Adds the experts of layers that get these rows, on the slowest rank, and the exchange of rows, which lasts as long
+  /// as the fullest rank's.
   void add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers, CostParts& out);
 
   std::shared_ptr<const DecoderKernels> kernels_;

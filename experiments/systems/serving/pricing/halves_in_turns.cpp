@@ -79,7 +79,13 @@ void HalvesInTurns::cost(const BatchShape& shape, IterationCost& out) {
   const auto way_s = [&](std::int64_t bytes) {
     return layers * exchanges_.by.time_s(segment.tokens * bytes, exchanges_.ranks);
   };
-  const double dispatch_s = way_s(exchanges_.dispatch_bytes), combine_s = way_s(exchanges_.combine_bytes);
+  double dispatch_s = way_s(exchanges_.dispatch_bytes), combine_s = way_s(exchanges_.combine_bytes);
+  // Where one rank has more rows than others (router choices), both ways last as much longer.
+  if (const double even_s = dispatch_s + combine_s; exchanges_.alone && even_s > 0) {
+    const double took_s = 1e-12 * static_cast<double>(half.class_ps[static_cast<std::size_t>(hw::OpClass::all_reduce)]);
+    dispatch_s *= took_s / even_s;
+    combine_s *= took_s / even_s;
+  }
   double behind_s = 0;
   for (std::size_t i = 0; i < hw::kOpClasses; ++i)
     behind_s += behind_dispatch(static_cast<hw::OpClass>(i)) * 1e-12 * static_cast<double>(half.class_ps[i]);

@@ -27,6 +27,7 @@ struct TurnExchanges {
   std::int64_t dispatch_bytes = 0, combine_bytes = 0;  ///< of a token, all its choices
   double cores_share = 0;                              ///< of the device, that an exchange keeps
   std::vector<bool> routed;                            ///< a layer: whether it has experts
+  bool alone = true;  ///< whether the class of collectives is these exchanges: no tensor parallelism beside them
 };
 
 class HalvesInTurns final : public IterationModel {

@@ -94,20 +94,31 @@ std::vector<std::size_t> RouterReplay::busiest(std::size_t layer, std::span<cons
   return fullest == widest ? std::vector{fullest} : std::vector{fullest, widest};
 }
 
-void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times,
-                        RoutedTotals& totals) const {
-  std::int64_t experts = 0, all = 0, most = 0;
-  for (const std::vector<std::size_t>& slots : layers_[layer].slots) experts += rows[slots.front()] > 0 ? 1 : 0;
+RouterReplay::Sums RouterReplay::sums(std::size_t layer, std::span<const std::int64_t> rows) const {
+  Sums out;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const auto mine = own(layer, rank, rows);
     const std::int64_t sum = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});
-    all += sum;
-    most = std::max(most, sum);
+    out.all += sum;
+    out.most = std::max(out.most, sum);
   }
+  return out;
+}
+
+double RouterReplay::crowd(std::size_t layer, std::span<const std::int64_t> rows) const {
+  const Sums of = sums(layer, rows);
+  return of.all > 0 ? static_cast<double>(of.most) * static_cast<double>(ranks_) / static_cast<double>(of.all) : 1;
+}
+
+void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times,
+                        RoutedTotals& totals) const {
+  std::int64_t experts = 0;
+  for (const std::vector<std::size_t>& slots : layers_[layer].slots) experts += rows[slots.front()] > 0 ? 1 : 0;
+  const Sums of = sums(layer, rows);
   totals.layers += times;
   totals.experts += times * experts;
-  totals.most_rows += times * most;
-  totals.mean_rows += static_cast<double>(times * all) / static_cast<double>(ranks_);
+  totals.most_rows += times * of.most;
+  totals.mean_rows += static_cast<double>(times * of.all) / static_cast<double>(ranks_);
 }
 
 }  // namespace orrery::experiments
