@@ -69,7 +69,7 @@ def serving_runs() -> list[dict]:
         merged(SERVING, policies={"power": {"policy": "prefill_high"}},
                machine__devices=[{"part": "a100-sxm4-80gb", "clocks": ["1.41 GHz", "0.81 GHz"]}]),
         merged(SERVING, model__config="catalog:mixtral-8x7b", machine__devices=[{"part": "h100-sxm5-80gb", "count": 4}],
-               replica__tensor_parallel=4, replica__max_context=8192),
+               replica__tensor_parallel=4, replica__max_context=8192, workload={"generator": GENERATOR, "router": {"generator": {"tokens": 2000}}}),
         merged(SERVING, model__config="catalog:mixtral-8x7b", machine__devices=[{"part": "h100-sxm5-80gb", "count": 4}],
                cluster={"replicas": [{"data_parallel": 4}]}, replica__max_context=8192),
         merged(SERVING, policies={"batching": {"policy": "seesaw"}}, machine__devices=[{"part": "a10g", "count": 8}],
