@@ -135,7 +135,7 @@ const FigureTable<ServingMetrics>& speculation_table() {
 
 const FigureTable<RoutedTotals>& routed_table() {
   static const FigureTable<RoutedTotals> table{
-      {"activated", "experts",
+      {"activated", "count",
        "Experts of a layer that an iteration's tokens choose, mean over iterations, one layer in turn of each.",
        [](const RoutedTotals& it) { return ratio(static_cast<double>(it.experts), static_cast<double>(it.layers)); }},
       {"imbalance", "ratio",

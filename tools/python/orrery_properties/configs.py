@@ -295,6 +295,13 @@ class Drawer:
         if self.chance(0.25):
             found["host"] = self.policy("host", share=0.05)
         self.beside(found, part, devices)
+        beside = any("attention" in group for group in found["machine"]["devices"])
+        if models is WITH_EXPERTS and not beside and self.chance(0.6):
+            found["workload"]["router"] = {"generator": {"tokens": self.one_of([40, 700]), "layers": self.one_of([1, 3])}}
+            if self.chance(0.2):
+                found["policies"]["redundant"] = devices
+        else:
+            found["policies"].pop("placement", None)
         if self.chance(0.4):
             found["slo"] = {"ttft": "1 s", "tbt": "100 ms"}
         found["run"] = self.run()
