@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,5 +84,9 @@ class TraceSource {
   virtual const SkipCounts& skipped() const = 0;
   virtual TraceColumns columns() const = 0;
 };
+
+/// The trace without its first `count` records; arrivals count from that of the last of these. next() throws
+/// sim::ConfigError at `where` if there is no other.
+std::unique_ptr<TraceSource> without_first(std::unique_ptr<TraceSource> source, std::int64_t count, std::string where);
 
 }  // namespace orrery::traces

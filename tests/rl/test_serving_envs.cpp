@@ -135,6 +135,28 @@ TEST_CASE("turning everybody away costs what it says", "[unit]") {
   CHECK(total == -120);  // 60 requests
 }
 
+TEST_CASE("episodes begin at places of the trace that the seed chooses", "[unit]") {
+  const auto of = [](const std::string& more, const std::string& over, std::uint64_t seed) {
+    const auto env = make_env("serving_routing", params(more, over));
+    return play(*env, seed, [](const TimeStep&) { return 0.0; });
+  };
+  const std::string three = kThree;
+  // Four places in 2,000 requests of which 60 are played: 0, a third of 1,940, two thirds of it, 1,940.
+  CHECK(of(R"("windows": 4)", three, 8) == of("", three, 8));
+  const auto skipping = [&](int count) {
+    std::string over = three;
+    return over.replace(over.find("\"rate_scale\""), 0, "\"skip\": " + std::to_string(count) + ", ");
+  };
+  CHECK(of(R"("windows": 4)", three, 9) == of("", skipping(646), 9));
+  CHECK(of(R"("windows": 4)", three, 11) == of("", skipping(1940), 11));
+  CHECK(of(R"("windows": 4)", three, 9) != of("", three, 9));
+  CHECK_THROWS_WITH(of(R"("windows": 2)", skipping(1950), 1),
+                    Catch::Contains("expected a trace of more than 60 requests for 2 windows, got 50"));
+  const char* drawn = R"({"workload": {"trace": null, "generator": {"requests": 80,
+    "arrivals": {"policy": "at_once"}, "lengths": {"policy": "fixed", "fixed": {"prompt": 9, "output": 9}}}}})";
+  CHECK_THROWS_WITH(of(R"("windows": 2)", drawn, 1), Catch::Contains("expected a trace where 'windows' is above 1"));
+}
+
 TEST_CASE("relative to its own policy: nothing where it does the same, energy that a lower clock saves", "[unit]") {
   // Two clocks; the config's own policy always takes the highest.
   const std::string over = R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "clocks": ["1.41 GHz", "0.81 GHz"]}]},

@@ -78,6 +78,10 @@ TEST_CASE("a workload is one of three, and nothing stands beside it that it has 
   const std::string file = scratch.write("trace.csv", small_trace()).string();
   CHECK(faults({none, R"(workload.trace={"format": "orrery_csv", "path": ")" + file + "\"}",
                 R"(workload.arrivals={"policy": "poisson"})"}) == "none");
+  CHECK(faults({"workload.skip=3"}) ==
+        "--set:/workload/skip: expected 0 beside a generator: a trace has requests to leave out");
+  CHECK(faults({none, R"(workload.trace={"format": "orrery_csv", "path": ")" + file + "\"}", "workload.skip=1"}) ==
+        "none");
 }
 
 TEST_CASE("clocks are those of the part, from the highest down, and somebody chooses them", "[unit]") {

@@ -62,6 +62,24 @@ constexpr int kMany = 40'000;
 
 }  // namespace
 
+TEST_CASE("a trace without its first requests counts from the last of them") {
+  const auto whole = arrivals(5, R"({"policy": "fixed", "fixed": {"rate": "2 1/s"}})");
+  const auto cut = [&](std::int64_t count) {
+    const auto source =
+        without_first(make_generated_trace(with_arrivals(5, R"({"policy": "fixed", "fixed": {"rate": "2 1/s"}})"), 1),
+                      count, "t.csv");
+    std::vector<double> times;
+    for (const TraceRecord& record : read_all(*source)) times.push_back(static_cast<double>(record.arrival_ns) * 1e-9);
+    return times;
+  };
+  CHECK(cut(0) == whole);
+  // Two a second: the third comes half a second after the second.
+  CHECK(cut(2) == std::vector<double>{0.5, 1, 1.5});
+  CHECK(cut(4) == std::vector<double>{0.5});
+  CHECK_THROWS_WITH(cut(5), "t.csv: expected more than the 5 requests that are left out, got 5");
+  CHECK_THROWS_WITH(cut(9), "t.csv: expected more than the 9 requests that are left out, got 5");
+}
+
 TEST_CASE("poisson gaps are exponential and independent", "[unit][prop]") {
   const auto g = gaps(arrivals(kMany, R"({"policy": "poisson", "poisson": {"rate": "2.5 req/s"}})"));
   CHECK(kolmogorov(g, [](double x) { return 1 - std::exp(-2.5 * x); }) < 1.63);

@@ -1,10 +1,13 @@
 #include "experiments/rl/envs/serving_env.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
+#include "experiments/systems/serving/load/workload.hpp"
 #include "experiments/systems/serving/system.hpp"
 #include "sim/base/math.hpp"
 
@@ -82,6 +85,19 @@ double gain(double own, double other) {
   return other == 0 ? own : (own - other) / std::abs(other);
 }
 
+/// Requests before the last window of the config's trace.
+std::int64_t last_window(const ServingEnvParams& params, const ServingConfig& config) {
+  if (params.windows == 1) return 0;
+  if (!config.workload.trace) throw std::invalid_argument("expected a trace where 'windows' is above 1, got none");
+  const auto source = open_workload(config, 1);
+  std::int64_t count = 0;
+  for (traces::TraceRecord record; source->next(record);) ++count;
+  if (count <= params.requests)
+    throw std::invalid_argument(fmt::format("expected a trace of more than {} requests for {} windows, got {}",
+                                            params.requests, params.windows, count));
+  return count - params.requests;
+}
+
 }  // namespace
 
 sim::Node serving_config_of(std::string_view env, const std::string& file, const sim::Node& over) {
@@ -105,6 +121,7 @@ ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, co
   sim::Faults faults;
   ServingConfig config = read_serving_config(root, systems.registries(), faults);
   faults.throw_if_any();
+  last_window_ = last_window(params_, config);
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};
   if (params_.relative) {
@@ -148,6 +165,9 @@ RunChange ServingEnv::change(std::uint64_t seed) const {
   RunChange change;
   change.replication = static_cast<std::int64_t>(seed >> 1);  // a seed of 64 bits, a number of 63
   change.requests = params_.requests;
+  if (params_.windows > 1)
+    change.skip = last_window_ * static_cast<std::int64_t>(seed % static_cast<std::uint64_t>(params_.windows)) /
+                  (params_.windows - 1);
   return change;
 }
 

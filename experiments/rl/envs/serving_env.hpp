@@ -39,7 +39,7 @@ constexpr auto enum_names(ServingReward) {
 struct ServingEnvParams {
   std::string config;
   sim::Node override_;
-  std::int64_t requests = 200;
+  std::int64_t requests = 200, windows = 1;
   ServingReward reward = ServingReward::e2e;
   double rejected = -10, tail = 0, energy = 0;
   bool relative = false;
@@ -52,6 +52,10 @@ struct ServingEnvParams {
                    "A serving config; empty: the study first_light that ships."),
         sim::field("override", &P::override_, "Laid over it."),
         sim::field("requests", &P::requests, Unit::requests, sim::between(1, 1e9), "Of an episode."),
+        sim::field(
+            "windows", &P::windows, Unit::count, sim::between(1, 1e6),
+            "Places of the config's trace, evenly apart, of which the seed chooses where an episode begins; 1: the "
+            "start."),
         sim::field("reward", &P::reward, "What a request is worth when it ends."),
         sim::field("rejected", &P::rejected, Unit::none, sim::any_value(), "What one is worth that is turned away."),
         sim::field("relative", &P::relative,
@@ -117,7 +121,8 @@ class ServingEnv final : public Env {
   std::unique_ptr<ServingSetup> own_;  ///< with the config's own policy, to compare with
   std::vector<double> own_worth_;      ///< of each request in this episode
   double own_joules_ = 0, joules_ = 0;
-  bool over_ = false;  // the run is
+  std::int64_t last_window_ = 0;  // requests before it
+  bool over_ = false;             // the run is
   std::unique_ptr<PausableRun> run_;
 };
 

@@ -150,6 +150,7 @@ void set_targets(const ServingConfig& config, const RunChange& change, const sim
 /// The config's workload at another rate, or with more or fewer requests.
 WorkloadParams changed_workload(WorkloadParams workload, const RunChange& change) {
   if (change.rate_scale) workload.rate_scale = *change.rate_scale;
+  workload.skip += change.skip;
   if (!change.requests) return workload;
   workload.limit = change.requests;
   if (workload.generator) workload.generator->requests = *change.requests;

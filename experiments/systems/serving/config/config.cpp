@@ -44,6 +44,9 @@ void check_workload(const Node& node, const ServingConfig& config, sim::Faults& 
   if (node.find("program") != nullptr && node.find("program")->is_object() && workload.clients)
     faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program",
                "workload.program has its own");
+  if (workload.skip > 0 && !present("trace"))
+    faults.add(place_of(node, "skip"), fmt::format("expected 0 beside {}: a trace has requests to leave out",
+                                                   present("program") ? "a program" : "a generator"));
   if (present("arrivals") && !present("trace"))
     faults.add(node.find("arrivals")->origin(),
                fmt::format("expected no 'arrivals' beside {}", present("program") ? "a program" : "a generator"),
@@ -404,6 +407,8 @@ sim::FieldRows<WorkloadParams> WorkloadParams::fields() {
                  "Arrival times are divided by this: 2 doubles the request rate."),
       sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
                  "Use only the first requests (or instances of a program); null: all."),
+      sim::field("skip", &WorkloadParams::skip, sim::Unit::requests, sim::between(0, 1e12),
+                 "Requests of a trace that are left out before the first; arrivals count from the last of them."),
       sim::field(
           "clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
           "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "

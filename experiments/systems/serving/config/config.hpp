@@ -103,6 +103,7 @@ struct ReplayedRouter : RouterSource {
 struct WorkloadParams {
   double rate_scale = 1;
   std::optional<std::int64_t> limit, clients;
+  std::int64_t skip = 0;
   double think_time_s = 0;
   std::optional<PredictorParams> predictor;
   std::optional<traces::TraceParams> trace;                 ///< either this

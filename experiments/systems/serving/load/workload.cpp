@@ -14,6 +14,7 @@ std::unique_ptr<traces::TraceSource> open_workload(const ServingConfig& config, 
     sim::throw_fault({config.file, "/workload/program"}, "expected a trace or a generator, which this needs");
   if (workload.generator) return traces::make_generated_trace(*workload.generator, seed);
   auto source = traces::open_trace(*workload.trace, config.registries->get<traces::FormatTable>());
+  if (workload.skip > 0) source = traces::without_first(std::move(source), workload.skip, workload.trace->path);
   if (workload.arrivals) return traces::retime(std::move(source), *workload.arrivals, seed);
   traces::require_arrivals(*source, workload.trace->path);
   return source;
@@ -42,7 +43,8 @@ std::optional<std::int64_t> expected_requests(const ServingConfig& config) {
   if (config.workload.trace && !config.workload.trace->path.ends_with(".gz") &&
       !config.workload.trace->path.ends_with(".zst")) {
     std::ifstream file(config.workload.trace->path, std::ios::binary);
-    at_most(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+    const std::int64_t lines = std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+    at_most(std::max<std::int64_t>(0, lines - config.workload.skip));
   }
   return total;
 }
