@@ -76,8 +76,10 @@ TEST_CASE("router replay tells the busiest ranks, and what they get") {
   CHECK(totals.experts == 9);     // three of four, three times
   CHECK(totals.most_rows == 27);  // 9 three times
   CHECK(totals.mean_rows == 21);  // 14 over two ranks, three times
-  CHECK(replay.crowd(0, rows) == Approx(9 / 7.0));
-  CHECK(replay.crowd(0, Rows{0, 0, 0, 0}) == 1);
+  const RouterReplay::Sums all = replay.sums(0, rows);
+  CHECK(all.rows == 14);
+  CHECK(all.experts == 3);
+  CHECK(all.most_rows == 9);
 }
 
 TEST_CASE("replicas of an expert share its rows") {
@@ -171,7 +173,11 @@ TEST_CASE("with expert parallelism the fullest rank counts, and a placement by l
   CHECK(figure(contiguous, "experts.imbalance") > 0.3);
   CHECK(figure(eplb, "experts.imbalance") < 0.6 * figure(contiguous, "experts.imbalance"));
   CHECK(figure(eplb, "e2e_s.mean") < figure(contiguous, "e2e_s.mean"));
-  // The experts that tokens choose are those of the trace, wherever they are.
+  // The experts that tokens choose are those of the trace, wherever they are, and so is the work of all ranks: FLOPs
+  // are peak x MFU x time.
+  const auto flops = [](const sim::Node& of) { return figure(of, "utilisation.mfu") * figure(of, "simulated_s"); };
+  CHECK(flops(eplb) == Approx(flops(contiguous)).epsilon(1e-3));
+  CHECK(figure(eplb, "energy_j.memory") == Approx(figure(contiguous, "energy_j.memory")).epsilon(0.02));
   CHECK(figure(eplb, "experts.activated") == Approx(figure(contiguous, "experts.activated")).epsilon(0.02));
 
   // Control: of experts that are alike popular a placement has nothing to gain.

@@ -86,7 +86,8 @@ inline Landscape measured_landscape(const std::filesystem::path& folder, const s
   }
   const Space& space = out.problem.space;
   if (space.size() == 0) throw std::runtime_error("no kernel '" + kernel + "' in kernels.csv");
-  // What AutoDSE moves first where compute is the bound: copies, then pipelines, the deepest loops first.
+  // What AutoDSE moves first where compute is the bound: copies, then pipelines, those of later loops first: in
+  // a nest these are the deeper ones.
   std::vector<std::size_t> order;
   for (const char kind : {'P', 'I'})
     for (std::size_t p = space.size(); p-- > 0;)

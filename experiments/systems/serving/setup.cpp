@@ -6,11 +6,9 @@
 #include <span>
 
 #include "experiments/base/catalog.hpp"
-#include "experiments/experts/placement_trial.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 #include "experiments/systems/serving/pricing/graph_kernels.hpp"
-#include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/lane_share.hpp"
 #include "experiments/systems/serving/pricing/modal_iteration.hpp"
@@ -30,32 +28,6 @@ models::NumberFormats number_formats(const ModelParams& params, const models::Mo
   formats.cache = params.kv_dtype;
   formats.activations = params.activation_scales;
   return formats;
-}
-
-/// Rows of a token that its ranks exchange: one for each choice, or for each group of experts if there are fewer.
-std::int64_t exchanged_rows(const models::Transformer& t) {
-  return std::max<std::int64_t>(1, std::min(t.config.experts.per_token, t.split.expert_parallel));
-}
-
-/// What halves of a batch that take turns exchange, where they are asked to.
-std::optional<TurnExchanges> turns_of(const std::optional<ExpertExchange>& exchange, const models::Transformer& t,
-                                      const hw::Device& device) {
-  if (!exchange || !exchange->params.in_turns) return std::nullopt;
-  TurnExchanges out{.by = *exchange, .ranks = t.ranks(), .routed = {}, .alone = t.tp == 1};
-  if (exchange->params.kernel == hw::ExchangeKernel::normal)
-    out.cores_share = std::min(0.9, hw::kExchangeCores / static_cast<double>(device.cores));
-  constexpr std::int64_t kTokens = 1 << 16;  // so many that no device has a remainder
-  for (const std::int32_t kind : t.kind_of) {
-    const bool routed = t.kinds[static_cast<std::size_t>(kind)].experts;
-    out.routed.push_back(routed);
-    if (!routed || out.dispatch_bytes > 0) continue;
-    models::Launches launches;
-    models::lower_dense(t, static_cast<std::size_t>(kind), {.decode = kTokens}, launches);
-    for (const models::Communication& c : launches.communications)
-      if (c.kind == models::Collective::all_to_all)
-        (out.dispatch_bytes == 0 ? out.dispatch_bytes : out.combine_bytes) = c.bytes / kTokens;
-  }
-  return out;
 }
 
 /// Sizes by which passes over a served graph decide: a decode step of some sequences at a middling context.
@@ -114,16 +86,6 @@ DecoderMemory model_memory(const models::Transformer& model) {
   memory.whole = models::weight_bytes(model);
   memory.whole_cache_per_token = models::kv_bytes_per_token(model);
   return memory;
-}
-
-/// Adds the weights of so many experts more on a device, in every layer that has experts.
-void add_redundant_experts(const models::Transformer& model, std::int64_t experts, DecoderMemory& memory) {
-  if (experts == 0) return;
-  for (std::size_t layer = 0; layer < memory.weights.size(); ++layer) {
-    const std::int64_t bytes = experts * models::expert_bytes(model, static_cast<std::size_t>(model.kind_of[layer]));
-    memory.weights[layer] += bytes;
-    memory.whole += bytes;
-  }
 }
 
 /// Layers of each stage as a policy counts them, or nothing where these are no stages of the model.
@@ -250,25 +212,6 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
   return std::nullopt;
 }
 
-/// Makes what replays router choices over the kind's ranks, where there are any; says why the experts cannot be placed.
-std::optional<std::string> ServingSetup::State::place_experts(ReplicaKind& kind) const {
-  if (config.router_choices == nullptr) return std::nullopt;
-  const traces::RouterTrace& all = *config.router_choices;
-  policies::ExpertPlacementView view = placement_view(all, {0, config.planned_tokens});
-  view.gpus = kind.expert_parallel;
-  view.slots = all.experts + config.policies.redundant;
-  if (const auto& exchange = config.replica.expert_exchange; exchange && view.gpus % exchange->node_devices == 0)
-    view.nodes = view.gpus / exchange->node_devices;
-  if (const std::string why = policies::placement_obstacle(view); !why.empty())
-    return fmt::format("policies.placement: {}", why);
-  const auto policy = config.policies.placement.make();
-  if (const std::string why = policy->obstacle(view); !why.empty()) return fmt::format("policies.placement: {}", why);
-  kind.replay = std::make_shared<const RouterReplay>(
-      std::make_shared<const traces::RouterTrace>(traces::part_of(all, config.planned_tokens, all.tokens())),
-      policy->place(view), kind.expert_parallel, kind.data_parallel);
-  return std::nullopt;
-}
-
 std::optional<std::string> ServingSetup::State::make_graph(const ReplicaGroup& group, ReplicaKind& kind) {
   if (!config.graph) return std::nullopt;
   if (kind.data_parallel > 1 || kind.expert_parallel > 1)
@@ -363,9 +306,7 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
   IterationStack& stack = kind.models;
   std::vector<std::unique_ptr<IterationModel>> modes;
   std::vector<std::int64_t> switch_ps;  // each device loads its shard over its own host link
-  std::optional<ExpertExchange> exchange;
-  if (const auto& params = config.replica.expert_exchange)
-    exchange = ExpertExchange{*params, exchanged_rows(kind.layouts.front().transformer)};
+  const std::optional<ExpertExchange> exchange = expert_exchange(kind);
   const auto beside = [&](std::unique_ptr<IterationModel> exact, const KindLayout& layout) {
     if (auto turns = turns_of(exchange, layout.transformer, device))
       exact = std::make_unique<HalvesInTurns>(std::move(exact), std::move(*turns));

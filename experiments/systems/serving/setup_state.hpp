@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/systems/serving/pricing/graph_kernels.hpp"
+#include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "experiments/systems/serving/pricing/router_replay.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
@@ -123,12 +124,24 @@ struct ServingSetup::State {
   std::shared_ptr<const DecoderKernels> make_kernels(const ReplicaKind& kind, const KindLayout& layout) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind) const;
   std::optional<std::string> obstacle(const ReplicaKind& kind, const LayoutParams& layout) const;
+  /// Makes what replays router choices over the kind's ranks, where there are any; says why the experts cannot be
+  /// placed.
   std::optional<std::string> place_experts(ReplicaKind& kind) const;
+  /// How rows of experts travel between its ranks, where the config says.
+  std::optional<ExpertExchange> expert_exchange(const ReplicaKind& kind) const;
   std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);
   bool make_kind(const ReplicaGroup& group, ReplicaKind& kind);
   void divide_memory(const ReplicaGroup& group, ReplicaKind& kind);
   void make_models(ReplicaKind& kind);
   bool check_memory(const ReplicaGroup& group, const ReplicaKind& kind);
 };
+
+// ---- experts (setup_experts.cpp)
+
+/// What halves of a batch that take turns exchange, where they are asked to; nothing where ranks exchange no rows.
+std::optional<TurnExchanges> turns_of(const std::optional<ExpertExchange>& exchange, const models::Transformer& t,
+                                      const hw::Device& device);
+/// Adds the weights of so many experts more on a device, in every layer that has experts.
+void add_redundant_experts(const models::Transformer& model, std::int64_t experts, DecoderMemory& memory);
 
 }  // namespace orrery::experiments

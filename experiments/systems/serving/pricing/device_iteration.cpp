@@ -1,12 +1,20 @@
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "experiments/systems/serving/pricing/kernel_cost.hpp"
 
 namespace orrery::experiments {
+
+namespace {
+
+/// Rounded down.
+std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::int64_t denominator) {
+  return static_cast<std::int64_t>(static_cast<__int128>(value) * numerator / denominator);
+}
+
+}  // namespace
 
 hw::LibraryCall library_call(models::Collective kind) {
   switch (kind) {
@@ -117,19 +125,28 @@ void DeviceIterationModel::add_replayed(std::size_t kind, const Segment& segment
 
 void DeviceIterationModel::add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers,
                                        CostParts& out) {
+  const RouterReplay::Sums all = replay_->sums(of_trace, rows_);
+  const std::int64_t ranks = replay_->ranks();
   std::int64_t longest = -1;
-  const double crowd = replay_->crowd(of_trace, rows_);
   for (const std::size_t rank : replay_->busiest(of_trace, rows_)) {
     candidate_.clear();
     std::int64_t time = 0;
+    const models::RoutedRows mine = replay_->of_rank(of_trace, rank, rows_);
     const auto lower = [&](models::Launches& to) {
-      kernels_->experts(kind, tokens, replay_->of_rank(of_trace, rank, rows_), to);
+      kernels_->experts(kind, tokens, mine, to);
       for (models::Communication& c : to.communications)
-        if (c.kind == models::Collective::all_to_all) c.bytes = std::llround(static_cast<double>(c.bytes) * crowd);
+        if (c.kind == models::Collective::all_to_all) c.bytes = scaled(c.bytes, all.most_rows * ranks, all.rows);
     };
-    price(lower, [&](const KernelCost& kernel) {
-      candidate_.push_back(kernel);
+    price(lower, [&](KernelCost kernel) {
       time += kernel.time_ps;
+      // Time is this rank's. The work was counted as if all ranks had as much: rows, weights of experts, what travels.
+      const bool product = kernel.op == hw::OpClass::expert_up || kernel.op == hw::OpClass::expert_down;
+      for (std::int64_t* work : {&kernel.flops, &kernel.compute_pj}) *work = scaled(*work, all.rows, mine.rows * ranks);
+      for (std::int64_t* work : {&kernel.dram_bytes, &kernel.memory_pj})
+        *work = product ? scaled(*work, all.experts, mine.experts * ranks) : scaled(*work, all.rows, mine.rows * ranks);
+      for (std::int64_t* work : {&kernel.exchange_bytes, &kernel.network_pj})
+        *work = scaled(*work, all.rows, all.most_rows * ranks);
+      candidate_.push_back(kernel);
     });
     if (time <= longest) continue;
     longest = time;

@@ -99,15 +99,11 @@ RouterReplay::Sums RouterReplay::sums(std::size_t layer, std::span<const std::in
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const auto mine = own(layer, rank, rows);
     const std::int64_t sum = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});
-    out.all += sum;
-    out.most = std::max(out.most, sum);
+    out.rows += sum;
+    out.experts += std::ranges::count_if(mine, [](std::int64_t of_slot) { return of_slot > 0; });
+    out.most_rows = std::max(out.most_rows, sum);
   }
   return out;
-}
-
-double RouterReplay::crowd(std::size_t layer, std::span<const std::int64_t> rows) const {
-  const Sums of = sums(layer, rows);
-  return of.all > 0 ? static_cast<double>(of.most) * static_cast<double>(ranks_) / static_cast<double>(of.all) : 1;
 }
 
 void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times,
@@ -117,8 +113,8 @@ void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, s
   const Sums of = sums(layer, rows);
   totals.layers += times;
   totals.experts += times * experts;
-  totals.most_rows += times * of.most;
-  totals.mean_rows += static_cast<double>(times * of.all) / static_cast<double>(ranks_);
+  totals.most_rows += times * of.most_rows;
+  totals.mean_rows += static_cast<double>(times * of.rows) / static_cast<double>(ranks_);
 }
 
 }  // namespace orrery::experiments

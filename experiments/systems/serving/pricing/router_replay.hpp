@@ -61,16 +61,17 @@ class RouterReplay {
   /// Ranks that may be the slowest: that with most rows, and that with most experts to read (of equals the first); one
   /// where they are the same.
   std::vector<std::size_t> busiest(std::size_t layer, std::span<const std::int64_t> rows) const;
-  /// Rows of the rank with most of them over the mean of all ranks; 1 of none.
-  double crowd(std::size_t layer, std::span<const std::int64_t> rows) const;
+  /// What ranks get in all, and the fullest.
+  struct Sums {
+    std::int64_t rows = 0, experts = 0;  ///< experts with rows, replicas apart
+    std::int64_t most_rows = 0;
+  };
+  Sums sums(std::size_t layer, std::span<const std::int64_t> rows) const;
+  std::int64_t ranks() const { return static_cast<std::int64_t>(ranks_); }
   /// Adds what a layer with these rows comes to, so many times.
   void book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times, RoutedTotals& totals) const;
 
  private:
-  struct Sums {
-    std::int64_t all = 0, most = 0;  ///< rows, of all ranks and of the fullest
-  };
-  Sums sums(std::size_t layer, std::span<const std::int64_t> rows) const;
   struct Layer {
     std::vector<std::size_t> first;               ///< slot of each rank, and their number
     std::vector<std::vector<std::size_t>> slots;  ///< of each expert

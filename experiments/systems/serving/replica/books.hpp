@@ -59,11 +59,11 @@ class Books {
   IterationModel& model() const { return model_; }
 
  private:
+  void book_choices(const BatchShape& shape, std::int64_t steps);
+
   ServingMetrics& metrics_;
   RunObserver* observer_;
   IterationModel& model_;
-  void book_choices(const BatchShape& shape, std::int64_t steps);
-
   const RouterReplay* replay_;
   std::int32_t index_, stream_, layers_;
   std::unique_ptr<CostLedger> ledger_;

@@ -1,0 +1,58 @@
+#include "experiments/systems/serving/config/router_choices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/base/catalog.hpp"
+#include "experiments/base/config_parts.hpp"
+#include "models/transformer/hf_config.hpp"
+
+namespace orrery::experiments {
+
+sim::FieldRows<ReplayedRouter> ReplayedRouter::fields() {
+  using R = ReplayedRouter;
+  static const auto table = sim::joined(
+      sim::inherited<R>(RouterSource::fields()),
+      sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
+                                 "Share of the trace, its first tokens, that policies.placement sees and that is not "
+                                 "replayed.")});
+  return table;
+}
+
+void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faults& faults) {
+  if (!config.workload.router) {
+    const sim::Node policies = section(root, "policies");
+    if (config.policies.redundant > 0)
+      faults.add(place_of(policies, "redundant"), "expected 0 without workload.router, whose rows they share");
+    if (config.policies.placement.name != "contiguous")
+      faults.add(place_of(policies, "placement"),
+                 "expected contiguous without workload.router, which says what experts are asked for");
+  }
+  if (!config.workload.router || !faults.empty()) return;
+  const sim::Node router = section(section(root, "workload"), "router");
+  const sim::Origin where = router.origin();
+  const models::ModelConfig model = models::load_model(config.model_file.string(), home_folder() / "models/catalog");
+  if (model.experts.count == 0)
+    return faults.add(where, fmt::format("expected none beside {}, which has no experts", config.model.config));
+  if (config.machine.profile.path)
+    return faults.add(where, "expected none beside machine.profile, whose times are of all tokens alike");
+  if (config.model.builder || config.model.import_)
+    return faults.add(where, "expected none beside a graph that is named, whose experts share rows evenly");
+  if (std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); }))
+    return faults.add(where, "expected none beside machine.devices[].attention, which prices halves of a batch");
+  std::int64_t tokens = 0;
+  traces::RouterTrace trace = open_router_source(router, *config.workload.router, model, tokens, faults);
+  if (!faults.empty()) return;
+  if (const auto& generator = config.workload.router->generator)
+    trace = traces::generate_router_trace(*generator, static_cast<std::uint64_t>(config.run.seed));
+  const double share = config.workload.router->planned;
+  config.planned_tokens = static_cast<std::int64_t>(static_cast<double>(trace.tokens()) * share);
+  if (config.planned_tokens == 0 && config.policies.placement.name != "contiguous")
+    faults.add(place_of(section(root, "policies"), "placement"),
+               fmt::format("expected tokens to plan on, got none of the {} of workload.router", trace.tokens()),
+               "workload.router.planned");
+  config.router_choices = std::make_shared<const traces::RouterTrace>(std::move(trace));
+}
+
+}  // namespace orrery::experiments
