@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "experiments/base/config_parts.hpp"
+#include "experiments/base/shown_name.hpp"
 
 namespace orrery::experiments {
 
@@ -37,9 +38,10 @@ traces::RouterTrace open_router_source(const sim::Node& router, RouterSource& so
   }
   // The layers of a trace are those with experts, whatever their numbers.
   if (trace.experts != experts.count || trace.top_k != experts.per_token)
-    faults.add(router.origin(), fmt::format("a router trace of another model: expected {} of {} experts a token as {} "
-                                            "has, got {} of {}",
-                                            experts.per_token, experts.count, model.name, trace.top_k, trace.experts));
+    faults.add(router.origin(),
+               fmt::format("a router trace of another model: expected {} of {} experts a token as {} "
+                           "has, got {} of {}",
+                           experts.per_token, experts.count, shown_name(model.name), trace.top_k, trace.experts));
   return trace;
 }
 

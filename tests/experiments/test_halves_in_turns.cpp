@@ -3,7 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/catalog.hpp"
 #include "experiments/systems/serving/pricing/halves_in_turns.hpp"
+#include "experiments/systems/serving/setup_state.hpp"
+#include "models/transformer/hf_config.hpp"
 #include "tests/experiments/system_run.hpp"
 
 namespace orrery::experiments::test {
@@ -109,6 +112,29 @@ TEST_CASE("halves are as large as can be, and what cannot be cut goes whole") {
   CHECK(halved(mixed).runs == std::vector<TokenRun>{{1, 10, 40}, {3, 9, 1}, {5, 9, 1}});
   const Segment lone{.last = 3, .tokens = 1, .decode = {1, 9}};
   CHECK(halved(lone) == lone);
+}
+
+TEST_CASE("only ranks that exchange rows take turns") {
+  const models::ModelConfig config = models::load_model("catalog:qwen3-30b-a3b", home_folder() / "models/catalog");
+  const auto exchange = [](bool in_turns) {
+    ExpertExchange out{.top_k = 8};
+    out.params.in_turns = in_turns;
+    return out;
+  };
+  const auto of = [&](const models::Split& split, bool in_turns = true) {
+    return turns_of(exchange(in_turns), models::build_transformer(config, {.dtype = hw::DType::bf16}, split),
+                    hw::Device{});
+  };
+  CHECK_FALSE(of({.tp = 1}));
+  CHECK_FALSE(of({.tp = 2, .expert_parallel = 2}));
+  const auto turns = of({.tp = 1, .attention_dp = 8, .expert_parallel = 8});
+  REQUIRE(turns);
+  // A row of 2,048 in bf16 for each of eight choices.
+  CHECK(turns->dispatch_bytes == 8 * 2048 * 2);
+  CHECK(turns->combine_bytes == 8 * 2048 * 2);
+  CHECK(turns->ranks == 8);
+  CHECK(turns->routed == std::vector<bool>(48, true));
+  CHECK_FALSE(of({.tp = 1, .attention_dp = 8, .expert_parallel = 8}, false));
 }
 
 /// DeepSeek-V3 on 64 H100, decodes of one length, so many on each.

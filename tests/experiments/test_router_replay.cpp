@@ -246,7 +246,8 @@ TEST_CASE("router choices: faults") {
   CHECK_THAT(fault({"model.config=catalog:llama-2-7b"}),
              Contains("/workload/router: expected none beside catalog:llama-2-7b, which has no experts"));
   CHECK_THAT(fault({"model.config=catalog:mixtral-8x7b", "workload.router.generator.experts=128"}),
-             Contains("/workload/router: a router trace of another model: expected 2 of 8 experts a token"));
+             Contains("/workload/router: a router trace of another model: expected 2 of 8 experts a token as "
+                      "mixtral-8x7b has, got 2 of 128"));
   CHECK_THAT(fault({"workload.router.trace=traces/samples/router-1024.csv"}),
              Contains("/workload/router: expected either a 'trace' or a 'generator'"));
   CHECK_THAT(fault({"workload.router.planned=0.95"}), Contains("/workload/router/planned: expected"));

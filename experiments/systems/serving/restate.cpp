@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "experiments/base/shown_name.hpp"
 #include "sim/base/units.hpp"
 
 namespace orrery::experiments {
@@ -22,14 +23,6 @@ std::int64_t count_at(const Node& node, std::string_view path, std::int64_t othe
   return value != nullptr && value->is_number() ? static_cast<std::int64_t>(value->as_number()) : otherwise;
 }
 
-/// "llama-2-7b" of "catalog:llama-2-7b" and of a file of that name; of a config.json its folder.
-std::string name_of(const std::string& reference) {
-  if (const auto colon = reference.find(':'); colon != std::string::npos) return reference.substr(colon + 1);
-  const std::filesystem::path path(reference);
-  return path.stem() == "config" && path.has_parent_path() ? path.parent_path().filename().string()
-                                                           : path.stem().string();
-}
-
 void append(std::string& text, const std::string& more, std::string_view between = ", ") {
   if (more.empty()) return;
   if (!text.empty()) text += between;
@@ -37,7 +30,7 @@ void append(std::string& text, const std::string& more, std::string_view between
 }
 
 std::string model_of(const Node& resolved) {
-  std::string text = name_of(text_at(resolved, "model.config"));
+  std::string text = shown_name(text_at(resolved, "model.config"));
   append(text, text_at(resolved, "model.dtype"));
   if (const std::string weights = text_at(resolved, "model.weight_dtype"); !weights.empty())
     append(text, "weights " + weights);
@@ -51,17 +44,17 @@ std::string machine_of(const Node& resolved) {
   const Node* devices = resolved.at("machine.devices");
   if (devices == nullptr || !devices->is_array()) return text;
   for (const Node& group : devices->items()) {
-    std::string one = fmt::format("{} x {}", count_at(group, "count"), name_of(text_at(group, "part")));
+    std::string one = fmt::format("{} x {}", count_at(group, "count"), shown_name(text_at(group, "part")));
     if (const Node* clock = group.find("clock"); clock != nullptr && clock->is_string())
       if (const auto hertz = sim::parse_quantity(clock->as_string(), sim::Unit::hertz))
         one += " at " + sim::humanise(*hertz, sim::Unit::hertz);
     if (const Node* memory = group.find("attention"); memory != nullptr && memory->is_object())
-      one += " with " + name_of(text_at(*memory, "part"));
+      one += " with " + shown_name(text_at(*memory, "part"));
     append(text, one);
   }
   const Node* machine = resolved.find("machine");
   if (const Node* platform = machine->find("platform"); platform != nullptr && platform->is_object())
-    append(text, "launched by " + name_of(text_at(*platform, "part")));
+    append(text, "launched by " + shown_name(text_at(*platform, "part")));
   if (const Node* network = machine->find("network"); network != nullptr && network->is_object())
     append(text, "on a network of its own");
   return text;
