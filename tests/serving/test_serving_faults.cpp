@@ -79,7 +79,7 @@ TEST_CASE("a workload is one of three, and nothing stands beside it that it has 
   CHECK(faults({none, R"(workload.trace={"format": "orrery_csv", "path": ")" + file + "\"}",
                 R"(workload.arrivals={"policy": "poisson"})"}) == "none");
   CHECK(faults({"workload.skip=3"}) ==
-        "--set:/workload/skip: expected 0 beside a generator: a trace has requests to leave out");
+        "--set:/workload/skip: expected 0 beside a generator, which has no first requests to leave out");
   CHECK(faults({none, R"(workload.trace={"format": "orrery_csv", "path": ")" + file + "\"}", "workload.skip=1"}) ==
         "none");
 }

@@ -46,7 +46,7 @@ void check_workload(const Node& node, const ServingConfig& config, sim::Faults& 
     faults.add(node.find("clients")->origin(), "expected no 'clients' beside a program",
                "workload.program has its own");
   if (workload.skip > 0 && !present("trace"))
-    faults.add(place_of(node, "skip"), fmt::format("expected 0 beside {}: a trace has requests to leave out",
+    faults.add(place_of(node, "skip"), fmt::format("expected 0 beside {}, which has no first requests to leave out",
                                                    present("program") ? "a program" : "a generator"));
   if (present("arrivals") && !present("trace"))
     faults.add(node.find("arrivals")->origin(),
