@@ -214,7 +214,9 @@ constexpr std::int64_t cached_elements(const AttentionDecode& a) {
 /// Library kernels that make passes over memory; what they do is in hw/tiled/stream.hpp. `by_class`: the one that an
 /// inference engine uses for the kernel's class. `expert_sort`: the small kernels that sort tokens by expert.
 /// `expert_sum`: the weighted sum of experts' rows. `stored_norm`: a layer norm that keeps its row in registers
-/// (CUTLASS). `compiled`: code that a compiler made for the operation.
+/// (CUTLASS). `compiled`: code that a compiler made for the operation. `one_by_one`: an elementwise kernel that loads
+/// and stores single elements and works out each one's place or type, as PyTorch's do with operands that are broadcast
+/// or sliced and in casts to a wider type.
 enum class Pass : std::uint8_t {
   by_class,
   elementwise,
@@ -226,14 +228,15 @@ enum class Pass : std::uint8_t {
   stored_norm,
   compiled,
   expert_sort,
-  expert_sum
+  expert_sum,
+  one_by_one
 };
 
 /// A pass over memory: norm, activation, residual, RoPE, embedding, sampling, copies.
 struct Streaming {
   std::int64_t read_bytes = 0, write_bytes = 0;
   std::int64_t flops = 0;      ///< on the vector units
-  std::int64_t rows = 0;       ///< rows that a kernel takes one by one (tokens); 0: element by element
+  std::int64_t rows = 0;       ///< that a kernel takes one by one: tokens, or elements (`one_by_one`); 0: none
   Pass pass = Pass::by_class;  ///< which library kernel makes it
 };
 

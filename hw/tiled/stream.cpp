@@ -26,9 +26,12 @@ constexpr double kSchedulers = 4;  // of an SM
 constexpr double kWarp = 32;
 constexpr std::int64_t kMaxBlocksPerSm = 32;
 constexpr std::int64_t kSoftmaxWarpColumns = 1024;  // PyTorch gives shorter rows to single warps
+// Of an element of PyTorch's kernels that are not vectorised: three divisions for its place, or a switch on its type.
+// From the largest products with a broadcast row of the H100 (experiments/measured/stream, 16,384 tokens).
+constexpr double kElementSlots = 91;
 constexpr double kCompiledBlock = 1024;             // elements: compilers let a block take several rows of fewer
 
-constexpr std::array<Style, 11> kStyles{{
+constexpr std::array<Style, 12> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
     {0, 0, 0, 0, 0, 0, 5.75},        // elementwise: PyTorch's vectorised kernels, fp32 inside
     {1024, 1, 55, 0, 950, 1, 0},     // rms_norm: vLLM
@@ -40,6 +43,7 @@ constexpr std::array<Style, 11> kStyles{{
     {256, 8, 6.5, 0, 4870, 2, 4.2},  // compiled: code of a compiler for one operation, norms in three sweeps
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sort: a time of its own (hw/tiled/grouped.hpp)
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
+    {0, 0, 0, 0, 0, 0, 5.75},        // one_by_one: beside kElementSlots
 }};
 
 /// The grid that a style makes of a pass.
@@ -75,7 +79,7 @@ Grid grid_of(const Style& style, const Streaming& s, Pass pass, DType dtype) {
 }  // namespace
 
 Pass resolve_pass(const Streaming& s, OpClass op) {
-  if (s.pass == Pass::expert_sort || s.pass == Pass::expert_sum) return s.pass;
+  if (s.pass == Pass::expert_sort || s.pass == Pass::expert_sum || s.pass == Pass::one_by_one) return s.pass;
   if (s.rows <= 0 || s.write_bytes <= 0) return s.pass == Pass::compiled ? Pass::compiled : Pass::elementwise;
   if (s.pass != Pass::by_class) return s.pass;
   if (op == OpClass::norm) return Pass::rms_norm;
@@ -102,7 +106,8 @@ TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, 
   double cold_bytes = bytes * (1 - hot);
   double busy_s = 0;
   if (style.threads == 0 || s.rows <= 0) {
-    const double slots = std::max(style.slots_per_flop, 1.0) * d(s.flops);
+    double slots = std::max(style.slots_per_flop, 1.0) * d(s.flops);
+    if (pass == Pass::one_by_one) slots = std::max(slots, kElementSlots * d(s.rows));
     t.compute_s = slots / (d(gpu.sms) * kLanes * gpu.clock_hz);
     busy_s = t.compute_s;
   } else {

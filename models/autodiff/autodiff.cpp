@@ -272,8 +272,7 @@ TrainingGraph differentiate(const OpGraph& given, const AutodiffOptions& options
   if (options.optimizer == OptimizerKind::none)
     for (const auto& [parameter, gradient] : training.gradients) graph.mark_output(gradient);
   else
-    detail::add_optimizer(graph, training.gradients, to_string(options.optimizer), options.fused_step,
-                          options.master_weights);
+    detail::add_optimizer(graph, training.gradients, options);
   mark_saved(graph);
   return training;
 }

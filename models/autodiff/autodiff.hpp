@@ -45,6 +45,9 @@ struct AutodiffOptions {
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool fused_step = false;      ///< one optimizer step for all parameters in place of one each
   bool master_weights = false;  ///< 16-bit parameters are updated through a copy in fp32, held as state
+  /// Of the casts that this takes, those that are kernels of their own: 0: none; 1: of weights, back into 16 bits;
+  /// 2: of gradients too, into fp32.
+  std::int64_t step_casts = 0;
 };
 
 struct TrainingGraph {

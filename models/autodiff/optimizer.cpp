@@ -2,7 +2,8 @@
 //
 // State in fp32: sgd none, sgd_momentum one tensor, adam and adamw two; with master weights one more, for parameters of
 // 16 bits. Attribute `updates` lists, for each output, the input whose memory it takes. A fused step takes all
-// parameters, then all gradients, then each kind of state; attribute `parameters` counts them.
+// parameters, then all gradients, then each kind of state; attribute `parameters` counts them. Attribute
+// `step_casts` counts casts that are kernels of their own.
 #include <fmt/format.h>
 
 #include "models/autodiff/rules.hpp"
@@ -30,7 +31,7 @@ TensorId add_state(OpGraph& graph, TensorId parameter, std::string_view what) {
   return graph.add_tensor(std::move(state));
 }
 
-void add_step(OpGraph& graph, const std::vector<Column>& columns, std::string_view optimizer, std::string name) {
+void add_step(OpGraph& graph, const std::vector<Column>& columns, const AutodiffOptions& options, std::string name) {
   OpNode node;
   node.kind = OpKind::optimizer_step;
   node.name = std::move(name);
@@ -48,9 +49,10 @@ void add_step(OpGraph& graph, const std::vector<Column>& columns, std::string_vi
       }
       node.inputs.push_back(id);
     }
-  node.attributes = {{"optimizer", std::string(optimizer)},
-                     {"parameters", SymExpr(static_cast<std::int64_t>(columns.front().tensors.size()))},
-                     {"updates", std::move(updates)}};
+  node.attributes = {{"optimizer", std::string(to_string(options.optimizer))},
+                     {"parameters", SymExpr(static_cast<std::int64_t>(columns.front().tensors.size()))}};
+  if (options.step_casts > 0) node.attributes.emplace_back("step_casts", SymExpr(options.step_casts));
+  node.attributes.emplace_back("updates", std::move(updates));
   for (const TensorId output : std::vector(graph.op(graph.add(std::move(node), std::move(outputs))).outputs))
     graph.mark_output(output);
 }
@@ -58,8 +60,8 @@ void add_step(OpGraph& graph, const std::vector<Column>& columns, std::string_vi
 }  // namespace
 
 void add_optimizer(OpGraph& graph, const std::vector<std::pair<TensorId, TensorId>>& gradients,
-                   std::string_view optimizer, bool fused, bool master_weights) {
-  const std::vector<std::string_view> states = states_of(optimizer);
+                   const AutodiffOptions& options) {
+  const std::vector<std::string_view> states = states_of(to_string(options.optimizer));
   const std::size_t kinds = 3 + states.size();  // parameters, gradients, states, masters
   std::vector<Column> all(kinds);
   all[1].updated = false;
@@ -69,16 +71,16 @@ void add_optimizer(OpGraph& graph, const std::vector<std::pair<TensorId, TensorI
     own[0].tensors = {parameter};
     own[1].tensors = {gradient};
     for (std::size_t i = 0; i < states.size(); ++i) own[2 + i].tensors = {add_state(graph, parameter, states[i])};
-    if (master_weights && bytes_of(graph.tensor(parameter).type) == 2)
+    if (options.master_weights && bytes_of(graph.tensor(parameter).type) == 2)
       own.back().tensors = {add_state(graph, parameter, "master")};
-    if (!fused) {
-      add_step(graph, own, optimizer, fmt::format("{}.step", graph.tensor(parameter).name));
+    if (!options.fused_step) {
+      add_step(graph, own, options, fmt::format("{}.step", graph.tensor(parameter).name));
       continue;
     }
     for (std::size_t i = 0; i < kinds; ++i)
       all[i].tensors.insert(all[i].tensors.end(), own[i].tensors.begin(), own[i].tensors.end());
   }
-  if (fused && !gradients.empty()) add_step(graph, all, optimizer, "optimizer.step");
+  if (options.fused_step && !gradients.empty()) add_step(graph, all, options, "optimizer.step");
 }
 
 }  // namespace orrery::models::detail

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/autodiff/autodiff.hpp"
 #include "models/graph/op_graph.hpp"
 
 namespace orrery::models::detail {
@@ -83,7 +84,7 @@ std::vector<Tensor> training_outputs(const OpGraph& graph, const OpNode& op);
 
 /// Adds the steps of the optimizer; `gradients` are parameters and their gradients. Marks what they give as outputs.
 void add_optimizer(OpGraph& graph, const std::vector<std::pair<TensorId, TensorId>>& gradients,
-                   std::string_view optimizer, bool fused, bool master_weights);
+                   const AutodiffOptions& options);
 
 /// The place in which two shapes of one rank differ; nothing if it is not exactly one.
 std::optional<std::size_t> differing_axis(const OpGraph& graph, const std::vector<SymExpr>& a,

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "hw/base/kernel_builders.hpp"
 
@@ -202,6 +203,27 @@ std::optional<hw::Pass> library_pass(std::string_view name) {
   return std::nullopt;
 }
 
+/// Whether PyTorch's kernel of an elementwise op works out each element's place or type: an operand is broadcast (but a
+/// single number), or a slice of longer rows, or the op is a cast to more bits.
+bool goes_one_by_one(const Sizes& s) {
+  if (info(s.op.kind).pattern != Pattern::elementwise || s.op.outputs.empty()) return false;
+  const Tensor& made = s.graph.tensor(s.op.outputs.front());
+  if (s.op.kind == OpKind::cast) return bytes_of(made.type) > bytes_of(s.graph.tensor(s.op.inputs.front()).type);
+  const std::vector<std::int64_t> shape = s.output();
+  const std::int64_t elements = count(shape, 0, shape.size());
+  for (std::size_t slot = 0; slot < s.op.inputs.size(); ++slot) {
+    const std::vector<std::int64_t> own = s.input(slot);
+    const std::int64_t operand = count(own, 0, own.size());
+    if (operand > 1 && operand < elements) return true;
+    const auto maker = s.graph.producer(s.op.inputs[slot]);
+    if (maker && s.graph.op(*maker).kind == OpKind::expand) return true;
+    if (!maker || s.graph.op(*maker).kind != OpKind::slice || own.empty()) continue;
+    const std::vector<std::int64_t> whole = sizes(s.graph, s.graph.op(*maker).inputs.front(), s.bindings);
+    if (whole.size() == own.size() && !std::equal(whole.begin() + 1, whole.end(), own.begin() + 1)) return true;
+  }
+  return false;
+}
+
 /// A pass over memory with the op's own FLOPs and bytes.
 hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
   hw::Streaming pass;
@@ -218,7 +240,41 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
     const std::vector<std::int64_t> x = s.input(0);
     pass.rows = x.empty() ? 0 : count(x, 0, x.size() - 1);
   }
+  if (pass.pass == hw::Pass::elementwise && goes_one_by_one(s)) {
+    pass.pass = hw::Pass::one_by_one;
+    const std::vector<std::int64_t> shape = s.output();
+    pass.rows = count(shape, 0, shape.size());
+  }
   return pass;
+}
+
+/// The kernels of an optimizer's step whose parameters have copies in fp32, where casts are kernels of their own:
+/// gradients into fp32, the update of the copies, weights back into 16 bits.
+std::vector<hw::Kernel> split_step(const Sizes& s, OpId id) {
+  hw::Streaming widen{.pass = hw::Pass::one_by_one}, narrow{.pass = hw::Pass::elementwise};
+  hw::Streaming update = streaming_shape(s, work(s.graph, id, s.bindings));
+  const auto parameters = static_cast<std::size_t>(s.op.integer("parameters", 1));
+  for (std::size_t i = 0; i < parameters; ++i) {
+    const std::vector<std::int64_t> shape = s.input(i);
+    const std::int64_t elements = count(shape, 0, shape.size());
+    const std::int64_t gradient_bytes = bytes_of(s.graph.tensor(s.op.inputs[parameters + i]).type);
+    if (bytes_of(s.graph.tensor(s.op.inputs[i]).type) != 2) continue;  // has no copy
+    if (gradient_bytes == 2 && s.op.integer("step_casts", 0) > 1) {
+      widen.read_bytes += 2 * elements;
+      widen.write_bytes += 4 * elements;
+      widen.rows += elements;
+    }
+    update.read_bytes += elements * (4 - gradient_bytes - 2);  // gradients in fp32, and no weights of 16 bits
+    update.write_bytes -= 2 * elements;
+    narrow.read_bytes += 4 * elements;
+    narrow.write_bytes += 2 * elements;
+  }
+  widen.flops = widen.rows;
+  narrow.flops = narrow.read_bytes / 4;
+  std::vector<hw::Kernel> kernels;
+  for (const hw::Streaming& pass : {widen, update, narrow})
+    if (pass.read_bytes > 0) kernels.push_back({s.op.op_class, hw::DType::fp32, pass});
+  return kernels;
 }
 
 /// The largest product of a region, convolutions as the products that compute them; empty for none.
@@ -330,6 +386,11 @@ void lower_op(const OpGraph& graph, OpId id, OpId outer, const Bindings& binding
   if (info(op.kind).pattern == Pattern::communication) {
     const std::int64_t bytes = bytes_of(graph, op.inputs.front(), bindings);
     out.transfers.push_back({outer, op.kind, bytes, op.expr("ranks", 1).eval(bindings), out.kernels.size()});
+    return;
+  }
+  if (op.kind == OpKind::optimizer_step && op.integer("step_casts", 0) > 0) {
+    for (const hw::Kernel& kernel : split_step({graph, op, bindings}, id))
+      out.kernels.push_back({outer, kernel, std::exchange(out.views_at_end, 0)});
     return;
   }
   GraphKernel launch;

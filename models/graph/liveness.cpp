@@ -27,7 +27,9 @@ bool is_elementwise(const OpNode& op) {
   if (op.kind != OpKind::fused) return info(op.kind).pattern == Pattern::elementwise;
   const OpGraph& region = *op.regions.front();
   return std::ranges::all_of(region.ops(), [&](OpId id) {
-    return region.op(id).kind == OpKind::reshape || info(region.op(id).kind).pattern == Pattern::elementwise;
+    const OpNode& inner = region.op(id);
+    if (inner.integer("in_place", 1) == 0) return false;
+    return inner.kind == OpKind::reshape || info(inner.kind).pattern == Pattern::elementwise;
   });
 }
 

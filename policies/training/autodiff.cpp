@@ -15,6 +15,7 @@ struct AutodiffParams {
   LossKind loss = LossKind::automatic;
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool fused_step = false, master_weights = false;
+  std::int64_t step_casts = 0;
 
   static constexpr auto fields() {
     using P = AutodiffParams;
@@ -24,6 +25,8 @@ struct AutodiffParams {
         sim::field("optimizer", &P::optimizer, "Update rule; none: the gradients are outputs."),
         sim::field("fused_step", &P::fused_step, "One step for all parameters in place of one each."),
         sim::field("master_weights", &P::master_weights, "16-bit parameters are updated through a copy in fp32."),
+        sim::field("step_casts", &P::step_casts, sim::Unit::count, sim::between(0, 2),
+                   "Casts of it that are kernels of their own. 1: of weights, back into 16 bits; 2: of gradients too."),
     };
   }
 };
@@ -36,9 +39,11 @@ class AutodiffPass final : public GraphPass {
     for (const OpId id : graph.ops())
       if (graph.op(id).phase != models::Phase::forward)
         throw GraphError("autodiff: expected a forward graph; it has been differentiated already");
-    TrainingGraph training = differentiate(
-        graph,
-        {.loss = p_.loss, .optimizer = p_.optimizer, .fused_step = p_.fused_step, .master_weights = p_.master_weights});
+    TrainingGraph training = differentiate(graph, {.loss = p_.loss,
+                                                   .optimizer = p_.optimizer,
+                                                   .fused_step = p_.fused_step,
+                                                   .master_weights = p_.master_weights,
+                                                   .step_casts = p_.step_casts});
     double backward = 0, saved = 0;
     for (const OpId id : training.graph.ops())
       backward += training.graph.op(id).phase == models::Phase::backward ? 1 : 0;

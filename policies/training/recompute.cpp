@@ -13,6 +13,7 @@
 #include "policies/base/graph_pass.hpp"
 #include "policies/memory/graph_buffers.hpp"
 #include "policies/memory/remat.hpp"
+#include "policies/training/regions.hpp"
 
 namespace orrery::policies {
 namespace {
@@ -32,45 +33,6 @@ struct RecomputeParams {
     };
   }
 };
-
-std::vector<std::string_view> parts_of(std::string_view scope) {
-  std::vector<std::string_view> parts;
-  while (!scope.empty()) {
-    const std::size_t dot = scope.find('.');
-    parts.push_back(scope.substr(0, dot));
-    scope = dot == std::string_view::npos ? std::string_view{} : scope.substr(dot + 1);
-  }
-  return parts;
-}
-
-/// The part of a scope that the pattern covers; nothing where it does not match.
-std::optional<std::string> matched(std::string_view scope, std::string_view pattern) {
-  const std::vector<std::string_view> have = parts_of(scope), want = parts_of(pattern);
-  if (have.size() < want.size() || want.empty()) return std::nullopt;
-  std::string prefix;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (want[i] != "*" && want[i] != have[i]) return std::nullopt;
-    prefix += std::string(have[i]) + ".";
-  }
-  return prefix;
-}
-
-constexpr std::int32_t kNoRegion = -1;
-
-/// Region of each op, by index; regions are numbered in the order of their first ops.
-std::vector<std::int32_t> regions_of(const OpGraph& graph, const RecomputeParams& p) {
-  std::vector<std::int32_t> region(graph.op_count(), kNoRegion);
-  std::map<std::string, std::int64_t> seen;
-  for (const OpId id : graph.ops()) {
-    const OpNode& op = graph.op(id);
-    if (op.phase != models::Phase::forward) continue;
-    const std::optional<std::string> prefix = matched(op.scope, p.scope);
-    if (!prefix) continue;
-    const auto number = seen.try_emplace(*prefix, static_cast<std::int64_t>(seen.size())).first->second;
-    region[index(id)] = static_cast<std::int32_t>(number / p.every);
-  }
-  return region;
-}
 
 class Recomputer {
  public:
@@ -174,7 +136,7 @@ class RecomputePass final : public GraphPass {
   OpGraph run(const OpGraph& graph, const PassContext& context, PassReport& report) const override {
     if (std::ranges::none_of(graph.ops(), [&](OpId id) { return graph.op(id).phase == models::Phase::backward; }))
       throw GraphError("recompute: expected a training graph; run autodiff before");
-    Recomputer recomputer(graph, regions_of(graph, p_));
+    Recomputer recomputer(graph, forward_regions(graph, p_.scope, p_.every));
     OpGraph done = recomputer.run();
     report.tell("regions", recomputer.regions_again);
     report.tell("ops_again", recomputer.ops_again);

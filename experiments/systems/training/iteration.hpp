@@ -59,6 +59,8 @@ struct StageCosts {
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
   std::int64_t buffer_bytes = 0;     ///< buckets of gradients, and what is taken before any tensor
   std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
+  /// What the update holds beside weights and states: gradients, in fp32 where it casts them, and the one at hand.
+  std::int64_t update_gradient_bytes = 0, update_working_bytes = 0;
   /// A micro-batch through all chunks; backward with what runs again.
   double forward_s() const;
   double backward_s() const;

@@ -25,9 +25,11 @@ using models::Tensor;
 using models::TensorId;
 using models::TensorRole;
 
-models::OpGraph training_step(const OpGraph& forward) {
+models::OpGraph training_step(const OpGraph& forward, std::int64_t step_casts) {
   return std::move(
-      models::differentiate(forward, {.optimizer = models::OptimizerKind::adam, .master_weights = true}).graph);
+      models::differentiate(
+          forward, {.optimizer = models::OptimizerKind::adam, .master_weights = true, .step_casts = step_casts})
+          .graph);
 }
 
 std::int64_t bytes_at(const Tensor& tensor, const models::Bindings& sizes) {
@@ -227,10 +229,10 @@ class Pricer {
       for (std::size_t i = 0; i < kParts; ++i) {
         if (!readers[i]) continue;
         PartCosts& own = costs_.parts[i];
-        (is_expert(id) ? own.experts : own.dense) += {{}, count, bytes, states};
+        (is_expert(id) ? own.experts : own.dense) += {{}, count, bytes, states, bytes};
       }
       if (readers[training::index(PartName::embedding)] && readers[training::index(PartName::head)])
-        costs_.table += {{}, count, bytes, states};
+        costs_.table += {{}, count, bytes, states, bytes};
     }
   }
 
@@ -336,11 +338,13 @@ HeldCosts& HeldCosts::operator+=(const HeldCosts& other) {
   parameters += other.parameters;
   weight_bytes += other.weight_bytes;
   state_bytes += other.state_bytes;
+  largest_bytes = std::max(largest_bytes, other.largest_bytes);
   return *this;
 }
 
 HeldCosts HeldCosts::times(std::int64_t count) const {
-  return {optimizer.times(static_cast<double>(count)), parameters * count, weight_bytes * count, state_bytes * count};
+  return {optimizer.times(static_cast<double>(count)), parameters * count, weight_bytes * count, state_bytes * count,
+          largest_bytes};
 }
 
 HeldCosts PartCosts::all() const {
@@ -360,9 +364,9 @@ CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) 
   }
 }
 
-const OpGraph& CostTable::step(std::int64_t experts) {
-  const auto [place, fresh] = steps_.try_emplace(experts);
-  if (fresh) place->second = training_step(policies::expert_parallel(forward_, experts));
+const OpGraph& CostTable::step(std::int64_t experts, std::int64_t step_casts) {
+  const auto [place, fresh] = steps_.try_emplace({experts, step_casts});
+  if (fresh) place->second = training_step(policies::expert_parallel(forward_, experts), step_casts);
   return place->second;
 }
 
@@ -395,10 +399,11 @@ std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
   return std::nullopt;
 }
 
-const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts) {
-  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence, experts});
+const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts,
+                                   std::int64_t step_casts) {
+  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence, experts, step_casts});
   if (fresh) {
-    OpGraph graph = policies::tensor_parallel(step(experts), {.ranks = tensor, .sequence = sequence});
+    OpGraph graph = policies::tensor_parallel(step(experts, step_casts), {.ranks = tensor, .sequence = sequence});
     models::Bindings typical;
     typical.set("batch", 1);
     typical.set("tokens", model_.sequence);
@@ -423,7 +428,8 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     };
     const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
     ModelCosts& costs = place->second;
-    costs = Pricer(machine_, graph(share.tensor, share.sequence, share.experts), experts_, share, own, all).run();
+    const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
+    costs = Pricer(machine_, layer, experts_, share, own, all).run();
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;
     costs.boundary_bytes = (bytes_between(graph(1, false), own) + sharing - 1) / sharing;

@@ -38,6 +38,7 @@ struct HeldCosts {
   PassCost optimizer;                              ///< of all its parameters
   std::int64_t parameters = 0;                     ///< that the rank holds
   std::int64_t weight_bytes = 0, state_bytes = 0;  ///< state: of the optimizer
+  std::int64_t largest_bytes = 0;                  ///< weights of the largest parameter
 
   HeldCosts& operator+=(const HeldCosts& other);
   HeldCosts times(std::int64_t count) const;
@@ -80,7 +81,7 @@ class CostTable {
   std::optional<std::string> obstacle(const LayerShare& share);
   const ModelCosts& costs(const LayerShare& share);
   /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
-  const LayerGraph& graph(std::int64_t tensor, bool sequence, std::int64_t experts = 1);
+  const LayerGraph& graph(std::int64_t tensor, bool sequence, std::int64_t experts = 1, std::int64_t step_casts = 0);
   std::int64_t layers() const { return layers_; }
   /// Of a layer; 0: none.
   std::int64_t experts() const { return expert_count_; }
@@ -90,13 +91,13 @@ class CostTable {
  private:
   const TrainingMachine& machine_;
   const TrainedModel& model_;
-  const models::OpGraph& step(std::int64_t experts);
+  const models::OpGraph& step(std::int64_t experts, std::int64_t step_casts);
 
   models::OpGraph forward_;                        ///< of one layer
-  std::map<std::int64_t, models::OpGraph> steps_;  ///< differentiated, by ranks that share the experts out
+  std::map<std::pair<std::int64_t, std::int64_t>, models::OpGraph> steps_;  ///< differentiated
   std::set<std::string> experts_;                  ///< names of their weights
   std::int64_t layers_ = 0, expert_count_ = 0;
-  std::map<std::tuple<std::int64_t, bool, std::int64_t>, LayerGraph> graphs_;
+  std::map<std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;
 };
 

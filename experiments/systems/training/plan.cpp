@@ -22,6 +22,8 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .overlap_gathers = params.overlap_gathers,
             .gradients_fp32 = params.gradients_fp32,
             .gradient_buckets = params.gradient_buckets,
+            .update_apart = params.update_apart,
+            .gradients_anew = params.gradients_anew,
             .exchange = params.context_exchange,
             .dispatch = params.expert_dispatch,
             .zero = params.zero,

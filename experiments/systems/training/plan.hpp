@@ -64,6 +64,7 @@ struct PlanParams {
   std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
   std::vector<double> offload_optimizer;
   bool overlap_gradients = true, overlap_gathers = false, gradients_fp32 = false, gradient_buckets = false;
+  bool update_apart = false, gradients_anew = false;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -113,6 +114,12 @@ struct PlanParams {
         sim::field(
             "gradient_buckets", &P::gradient_buckets,
             "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
+        sim::field("update_apart", &P::update_apart,
+                   "Whether the optimizer has fp32 copies of 16-bit weights as its parameters, so that gradients are "
+                   "cast to fp32 before its update and weights cast back after it, by kernels of their own."),
+        sim::field("gradients_anew", &P::gradients_anew,
+                   "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
+                   "PyTorch (set_to_none); else they keep their memory."),
     };
   }
 };
@@ -123,6 +130,7 @@ struct LayerShare {
   bool sequence = false, async_tensor = false, balanced = true;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
+  std::int64_t step_casts = 0;  ///< kernels of their own in an optimizer's step (models::AutodiffOptions)
   friend auto operator<=>(const LayerShare&, const LayerShare&) = default;
 };
 
@@ -132,7 +140,7 @@ struct Plan {
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
   bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, overlap_gathers = false;
   bool gradients_fp32 = false;
-  bool gradient_buckets = false;
+  bool gradient_buckets = false, update_apart = false, gradients_anew = false;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
   Zero zero = Zero::none;
@@ -173,7 +181,9 @@ struct Plan {
     return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
   }
   LayerShare share() const {
-    return {tensor, context, experts, micro_batch, sequence, async_tensor, balanced, exchange, dispatch};
+    return {tensor,   context,  experts,  micro_batch,
+            sequence, async_tensor, balanced, exchange,
+            dispatch, update_apart ? (gradients_fp32 ? 1 : 2) : 0};
   }
 };
 

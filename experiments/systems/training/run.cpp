@@ -95,7 +95,23 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
     if (chunk.first) edge(PartName::embedding);
     if (chunk.last) edge(PartName::head);
   }
-  return memory;
+  // Gradients that are made anew are not there when the one backward pass begins; when it ends activations are gone.
+  std::vector<StageMemory> moments{memory};
+  if (plan.gradients_anew && plan.micro_batches == 1) {
+    moments.front().gradients = 0;
+    StageMemory end = memory;
+    end.activations = 0;
+    end.working = layer.working_bytes + whole(layer);
+    moments.push_back(end);
+  }
+  StageMemory update{.weights = stage.weight_bytes,
+                     .gradients = stage.update_gradient_bytes,
+                     .optimizer = stage.state_bytes,
+                     .working = stage.update_working_bytes,
+                     .buffers = stage.buffer_bytes};
+  moments.push_back(update);
+  return *std::max_element(moments.begin(), moments.end(),
+                           [](const StageMemory& a, const StageMemory& b) { return a.total() < b.total(); });
 }
 
 namespace {

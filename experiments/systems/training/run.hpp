@@ -12,7 +12,7 @@
 
 namespace orrery::experiments::training {
 
-/// What a rank of a stage holds at its fullest, bytes.
+/// What a rank of a stage holds at its fullest, bytes: in its passes, or in the optimizer's update.
 struct StageMemory {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;
   std::int64_t activations = 0;  ///< kept between passes, when most are

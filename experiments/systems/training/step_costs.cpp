@@ -133,6 +133,17 @@ void offload_states(const TrainingMachine& machine, double share, std::int64_t p
   stage.network_j += hw::transfer_energy(*machine.host_link, run.up_bytes + run.down_bytes);
 }
 
+/// What gradients take during the update; `parameters`: that the rank updates, its share on the device.
+void add_update_memory(const Plan& plan, std::int64_t parameters, double on_device, std::int64_t largest_bytes,
+                       StageCosts& stage) {
+  stage.update_gradient_bytes = stage.gradient_bytes;
+  if (!plan.update_apart || plan.gradients_fp32) return;
+  const auto wide = static_cast<std::int64_t>(4 * on_device * static_cast<double>(parameters));
+  // Ranks that share out the optimizer's states alone keep the gradients of the others' parameters.
+  stage.update_gradient_bytes = wide + (plan.zero == Zero::optimizer ? stage.gradient_bytes : 0);
+  stage.update_working_bytes = largest_bytes;
+}
+
 /// All parameters of a stage, experts' apart.
 PartCosts stage_parameters(const ModelCosts& model, const Plan& plan, std::int64_t s, std::int64_t layers) {
   PartCosts sum;
@@ -288,6 +299,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
   if (stage.host_gradients_s > 0)  // gradients go to the host as they are made
     stage.gradient_bytes -= static_cast<std::int64_t>(plan.offloaded(s) * static_cast<double>(stage.gradient_bytes));
+  add_update_memory(plan, stated, 1 - plan.offloaded(s), all.largest_bytes, stage);
   stage.buffer_bytes = machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
