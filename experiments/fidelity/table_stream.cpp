@@ -33,18 +33,19 @@ std::optional<hw::Kernel> kernel_of(const std::string& op, std::int64_t tokens, 
   const auto plain = [&](std::int64_t read, std::int64_t write) {
     return hw::Kernel{hw::OpClass::residual, kType, hw::Streaming{.read_bytes = read, .write_bytes = write}};
   };
-  const auto one_by_one = [&](std::int64_t read, std::int64_t write) {
+  const auto by_element = [&](hw::Pass pass, std::int64_t read, std::int64_t write) {
     hw::Kernel kernel = plain(read, write);
-    auto& pass = std::get<hw::Streaming>(kernel.shape);
-    pass.pass = hw::Pass::one_by_one;
-    pass.rows = tokens * width;
+    auto& shape = std::get<hw::Streaming>(kernel.shape);
+    shape.pass = pass;
+    shape.rows = tokens * width;
     return kernel;
   };
-  if (op == "widen") return one_by_one(tensor, 2 * tensor);
+  if (op == "widen") return by_element(hw::Pass::one_by_one, tensor, 2 * tensor);
   if (op == "narrow") return plain(2 * tensor, tensor);
-  if (op == "broadcast") return one_by_one(tensor, tensor);
+  if (op == "broadcast") return by_element(hw::Pass::one_by_one, tensor, tensor);
   if (op == "log_softmax") return hw::softmax_kernel(tokens, width, hw::DType::fp32);
-  if (op == "adam") return plain(8 * tensor, 6 * tensor);  // weights, gradients and two moments, fp32
+  if (op == "adam")
+    return by_element(hw::Pass::many_tensors, 8 * tensor, 6 * tensor);  // weights, gradients and two moments, fp32
   return std::nullopt;
 }
 

@@ -29,9 +29,13 @@ constexpr std::int64_t kSoftmaxWarpColumns = 1024;  // PyTorch gives shorter row
 // Of an element of PyTorch's kernels that are not vectorised: three divisions for its place, or a switch on its type.
 // From the largest products with a broadcast row of the H100 (experiments/measured/stream, 16,384 tokens).
 constexpr double kElementSlots = 91;
-constexpr double kCompiledBlock = 1024;             // elements: compilers let a block take several rows of fewer
+// Of PyTorch's update of many tensors: elements of a chunk, and chunks of a launch (multi_tensor_apply.cuh). The stalls
+// of an iteration are from a chunk alone, 26.7 us on the H100 (experiments/measured/stream, adam of 64 x 1,024).
+constexpr double kChunk = 65536;
+constexpr double kChunksPerLaunch = 320;
+constexpr double kCompiledBlock = 1024;  // elements: compilers let a block take several rows of fewer
 
-constexpr std::array<Style, 12> kStyles{{
+constexpr std::array<Style, 13> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
     {0, 0, 0, 0, 0, 0, 5.75},        // elementwise: PyTorch's vectorised kernels, fp32 inside
     {1024, 1, 55, 0, 950, 1, 0},     // rms_norm: vLLM
@@ -44,6 +48,7 @@ constexpr std::array<Style, 12> kStyles{{
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sort: a time of its own (hw/tiled/grouped.hpp)
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
     {0, 0, 0, 0, 0, 0, 5.75},        // one_by_one: beside kElementSlots
+    {512, 4, 0, 870, 0, 0, 0},       // many_tensors: PyTorch's multi_tensor_apply
 }};
 
 /// The grid that a style makes of a pass.
@@ -79,7 +84,8 @@ Grid grid_of(const Style& style, const Streaming& s, Pass pass, DType dtype) {
 }  // namespace
 
 Pass resolve_pass(const Streaming& s, OpClass op) {
-  if (s.pass == Pass::expert_sort || s.pass == Pass::expert_sum || s.pass == Pass::one_by_one) return s.pass;
+  for (const Pass own : {Pass::expert_sort, Pass::expert_sum, Pass::one_by_one, Pass::many_tensors})
+    if (s.pass == own) return own;
   if (s.rows <= 0 || s.write_bytes <= 0) return s.pass == Pass::compiled ? Pass::compiled : Pass::elementwise;
   if (s.pass != Pass::by_class) return s.pass;
   if (op == OpClass::norm) return Pass::rms_norm;
@@ -105,7 +111,13 @@ TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, 
   t.fixed_s = c.fixed_s;
   double cold_bytes = bytes * (1 - hot);
   double busy_s = 0;
-  if (style.threads == 0 || s.rows <= 0) {
+  if (pass == Pass::many_tensors) {
+    // A launch ends with its slowest chunk, which a block walks alone once memory has nothing else to bring.
+    const double iteration_s = c.latency_s + (1 - hot) * c.miss_latency_s + style.chain_cycles / gpu.clock_hz;
+    const double chunk_s = kChunk / style.vector / d(style.threads) * iteration_s;
+    const double launches = std::max(std::min(1.0, d(s.rows) / kChunk), d(s.rows) / kChunk / kChunksPerLaunch);
+    t.fixed_s += launches * chunk_s;
+  } else if (style.threads == 0 || s.rows <= 0) {
     double slots = std::max(style.slots_per_flop, 1.0) * d(s.flops);
     if (pass == Pass::one_by_one) slots = std::max(slots, kElementSlots * d(s.rows));
     t.compute_s = slots / (d(gpu.sms) * kLanes * gpu.clock_hz);

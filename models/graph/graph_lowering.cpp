@@ -187,6 +187,8 @@ hw::Pass pass_of(OpKind kind) {
       return hw::Pass::rope;
     case OpKind::fused:
       return hw::Pass::compiled;
+    case OpKind::optimizer_step:
+      return hw::Pass::many_tensors;
     default:
       return hw::Pass::elementwise;
   }
@@ -240,6 +242,11 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
     const std::vector<std::int64_t> x = s.input(0);
     pass.rows = x.empty() ? 0 : count(x, 0, x.size() - 1);
   }
+  if (pass.pass == hw::Pass::many_tensors)
+    for (std::int64_t i = 0; i < s.op.integer("parameters", 1); ++i) {
+      const std::vector<std::int64_t> shape = s.input(static_cast<std::size_t>(i));
+      pass.rows += count(shape, 0, shape.size());
+    }
   if (pass.pass == hw::Pass::elementwise && goes_one_by_one(s)) {
     pass.pass = hw::Pass::one_by_one;
     const std::vector<std::int64_t> shape = s.output();
