@@ -48,7 +48,7 @@ constexpr std::array<Style, 13> kStyles{{
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sort: a time of its own (hw/tiled/grouped.hpp)
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
     {0, 0, 0, 0, 0, 0, 5.75},        // one_by_one: beside kElementSlots
-    {512, 4, 0, 870, 0, 0, 0},       // many_tensors: PyTorch's multi_tensor_apply
+    {512, 4, 0, 1380, 0, 0, 0},      // many_tensors: PyTorch's multi_tensor_apply
 }};
 
 /// The grid that a style makes of a pass.
@@ -113,7 +113,7 @@ TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, 
   double busy_s = 0;
   if (pass == Pass::many_tensors) {
     // A launch ends with its slowest chunk, which a block walks alone once memory has nothing else to bring.
-    const double iteration_s = c.latency_s + (1 - hot) * c.miss_latency_s + style.chain_cycles / gpu.clock_hz;
+    const double iteration_s = c.latency_s + style.chain_cycles / gpu.clock_hz;
     const double chunk_s = kChunk / style.vector / d(style.threads) * iteration_s;
     const double launches = std::max(std::min(1.0, d(s.rows) / kChunk), d(s.rows) / kChunk / kChunksPerLaunch);
     t.fixed_s += launches * chunk_s;

@@ -141,4 +141,38 @@ TEST_CASE("A compiler's block takes several narrow rows", "[unit]") {
   CHECK(time(1 << 16, 128, Pass::compiled) == Approx(time(1 << 13, 1024, Pass::compiled)));
 }
 
+TEST_CASE("What goes one by one takes 91 slots an element, however few its bytes", "[unit]") {
+  const GpuParams gpu = part("h100-sxm5-80gb");
+  const auto time = [&](const GpuParams& on, std::int64_t elements, std::int64_t bytes, Pass pass) {
+    return tiled_streaming(on, {bytes / 2, bytes / 2, elements, elements, pass}, OpClass::residual, DType::bf16).time_s;
+  };
+  // 2^28 elements at 91 slots on 132 SMs of 128 lanes at 1.98 GHz: 730.2 us; 1 GiB at 3.35 TB/s is 320.5 us.
+  const std::int64_t elements = 1 << 28, bytes = std::int64_t{1} << 30;
+  const double issue_s = 91.0 * static_cast<double>(elements) / (132 * 128 * 1.98e9);
+  CHECK(issue_s == Approx(730.2e-6).epsilon(1e-3));
+  CHECK(time(gpu, elements, bytes, Pass::one_by_one) > issue_s);
+  CHECK(time(gpu, elements, bytes, Pass::one_by_one) == Approx(issue_s).epsilon(0.01));  // the norm of four adds 0.9 %
+  CHECK(time(gpu, elements, bytes, Pass::elementwise) < 0.5 * issue_s);
+  GpuParams twice = gpu;
+  twice.sms *= 2;
+  CHECK(time(twice, elements, bytes / 16, Pass::one_by_one) ==
+        Approx(time(gpu, elements, bytes / 16, Pass::one_by_one) / 2).epsilon(0.01));
+}
+
+TEST_CASE("An update of many tensors walks a chunk at the least, and once more for each launch", "[unit]") {
+  const GpuParams gpu = part("h100-sxm5-80gb");
+  const auto time = [&](std::int64_t elements) {
+    const Streaming pass{16 * elements, 12 * elements, 14 * elements, elements, Pass::many_tensors};
+    return tiled_streaming(gpu, pass, OpClass::residual, DType::fp32).time_s;
+  };
+  constexpr std::int64_t kChunk = 65536;
+  // One chunk: 32 iterations of 512 threads with four elements each. A quarter of it walks a quarter of them.
+  CHECK(time(kChunk) == Approx(26.7e-6).epsilon(0.03));  // as measured
+  CHECK(time(kChunk / 4) == Approx(time(kChunk) / 4).epsilon(0.1));
+  CHECK(time(100 * kChunk) - time(99 * kChunk) < 1e-6);  // side by side: memory alone
+  // 28 bytes an element at 3.35 TB/s, and a walk for each 320 chunks: 587 MB are 175 us.
+  const double launch_s = time(640 * kChunk) - time(320 * kChunk);
+  CHECK(launch_s == Approx(28.0 * 320 * kChunk / 3.35e12 + time(kChunk)).epsilon(0.02));
+}
+
 }  // namespace test_tiled_stream

@@ -31,6 +31,18 @@ std::string plan_text(const Node& summary) {
       experts > 1 ? fmt::format(", experts over {:.0f} ranks", experts) : "", number_at(summary, "plan.micro_batches"));
 }
 
+/// When the fullest stage is so full; nothing where that is in its passes.
+std::string moment_text(const Node& summary) {
+  const Node* fullest = nullptr;
+  for (const Node& stage : summary.at("stages")->items())
+    if (fullest == nullptr || number_at(stage, "memory_bytes.peak") > number_at(*fullest, "memory_bytes.peak"))
+      fullest = &stage;
+  if (fullest == nullptr || fullest->find("memory_moment") == nullptr) return "";
+  const std::string& moment = fullest->find("memory_moment")->as_string();
+  if (moment == "update") return ", in the optimizer's update";
+  return moment == "last_gradients" ? ", when the last gradients are made" : "";
+}
+
 }  // namespace
 
 std::string training_table(const Node& summary) {
@@ -46,8 +58,8 @@ std::string training_table(const Node& summary) {
   out += part_of_step(summary, "bubble", "bubble: waiting for other stages");
   out += part_of_step(summary, "gradients", "gradients' sums that nothing hides");
   out += part_of_step(summary, "optimizer", "optimizer");
-  out += fmt::format("memory       {} of {} on the fullest rank\n", bytes(summary, "memory_bytes.peak"),
-                     bytes(summary, "memory_bytes.available"));
+  out += fmt::format("memory       {} of {} on the fullest rank{}\n", bytes(summary, "memory_bytes.peak"),
+                     bytes(summary, "memory_bytes.available"), moment_text(summary));
   out += fmt::format("energy       {} a step, {} of it idle\n", figure(summary, "energy_j.total", Unit::joules),
                      figure(summary, "energy_j.idle", Unit::joules));
   if (summary.find("whole") != nullptr) {

@@ -399,8 +399,7 @@ std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
   return std::nullopt;
 }
 
-const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts,
-                                   std::int64_t step_casts) {
+const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts, std::int64_t step_casts) {
   const auto [place, fresh] = graphs_.try_emplace({tensor, sequence, experts, step_casts});
   if (fresh) {
     OpGraph graph = policies::tensor_parallel(step(experts, step_casts), {.ranks = tensor, .sequence = sequence});

@@ -93,9 +93,9 @@ class CostTable {
   const TrainedModel& model_;
   const models::OpGraph& step(std::int64_t experts, std::int64_t step_casts);
 
-  models::OpGraph forward_;                        ///< of one layer
+  models::OpGraph forward_;                                                 ///< of one layer
   std::map<std::pair<std::int64_t, std::int64_t>, models::OpGraph> steps_;  ///< differentiated
-  std::set<std::string> experts_;                  ///< names of their weights
+  std::set<std::string> experts_;                                           ///< names of their weights
   std::int64_t layers_ = 0, expert_count_ = 0;
   std::map<std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;

@@ -181,9 +181,8 @@ struct Plan {
     return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
   }
   LayerShare share() const {
-    return {tensor,   context,  experts,  micro_batch,
-            sequence, async_tensor, balanced, exchange,
-            dispatch, update_apart ? (gradients_fp32 ? 1 : 2) : 0};
+    return {tensor,       context,  experts,  micro_batch, sequence,
+            async_tensor, balanced, exchange, dispatch,    update_apart ? (gradients_fp32 ? 1 : 2) : 0};
   }
 };
 

@@ -95,23 +95,22 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
     if (chunk.first) edge(PartName::embedding);
     if (chunk.last) edge(PartName::head);
   }
+  const auto fuller = [](const StageMemory& a, const StageMemory& b) { return b.total() > a.total() ? b : a; };
   // Gradients that are made anew are not there when the one backward pass begins; when it ends activations are gone.
-  std::vector<StageMemory> moments{memory};
   if (plan.gradients_anew && plan.micro_batches == 1) {
-    moments.front().gradients = 0;
     StageMemory end = memory;
+    end.moment = MemoryMoment::last_gradients;
     end.activations = 0;
     end.working = layer.working_bytes + whole(layer);
-    moments.push_back(end);
+    memory.gradients = 0;
+    memory = fuller(memory, end);
   }
-  StageMemory update{.weights = stage.weight_bytes,
-                     .gradients = stage.update_gradient_bytes,
-                     .optimizer = stage.state_bytes,
-                     .working = stage.update_working_bytes,
-                     .buffers = stage.buffer_bytes};
-  moments.push_back(update);
-  return *std::max_element(moments.begin(), moments.end(),
-                           [](const StageMemory& a, const StageMemory& b) { return a.total() < b.total(); });
+  return fuller(memory, {.weights = stage.weight_bytes,
+                         .gradients = stage.update_gradient_bytes,
+                         .optimizer = stage.state_bytes,
+                         .working = stage.update_working_bytes,
+                         .buffers = stage.buffer_bytes,
+                         .moment = MemoryMoment::update});
 }
 
 namespace {

@@ -12,12 +12,21 @@
 
 namespace orrery::experiments::training {
 
-/// What a rank of a stage holds at its fullest, bytes: in its passes, or in the optimizer's update.
+/// When a rank holds most: in its passes, when most activations are kept; when its last gradients are made; in the
+/// optimizer's update.
+enum class MemoryMoment : std::uint8_t { passes, last_gradients, update };
+constexpr auto enum_names(MemoryMoment) {
+  using enum MemoryMoment;
+  return sim::names<MemoryMoment>({{"passes", passes}, {"last_gradients", last_gradients}, {"update", update}});
+}
+
+/// What a rank of a stage holds at its fullest, bytes.
 struct StageMemory {
   std::int64_t weights = 0, gradients = 0, optimizer = 0;
   std::int64_t activations = 0;  ///< kept between passes, when most are
   std::int64_t working = 0;      ///< of the pass that needs most beside them
   std::int64_t buffers = 0;      ///< buckets of gradients, and what is taken before any tensor
+  MemoryMoment moment = MemoryMoment::passes;
   std::int64_t total() const { return weights + gradients + optimizer + activations + working + buffers; }
 };
 

@@ -47,7 +47,11 @@ const FigureTable<StageSource>& stage_table() {
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
        [](const S& s) { return bytes(s.memory().buffers); },
-       [](const S& s) { return bytes(s.costs().offloaded_bytes); }}};
+       [](const S& s) { return bytes(s.costs().offloaded_bytes); }},
+      {"memory_moment", "",
+       "When a rank of it holds that: `passes`, when most activations are kept; `last_gradients`, when the backward "
+       "pass ends; `update`, the optimizer's.",
+       [](const S& s) { return std::string(sim::to_string(s.memory().moment)); }}};
   return table;
 }
 
