@@ -217,7 +217,7 @@ constexpr std::int64_t cached_elements(const AttentionDecode& a) {
 /// (CUTLASS). `compiled`: code that a compiler made for the operation. `one_by_one`: an elementwise kernel that loads
 /// and stores single elements and works out each one's place or type, as PyTorch's do with operands that are broadcast
 /// or sliced and in casts to a wider type. `many_tensors`: an optimizer's update of a list of tensors, cut into chunks of
-/// equal size, a thread block each.
+/// equal size, a thread block each; `tensor_of_many`: the share that one of them has of such a list.
 enum class Pass : std::uint8_t {
   by_class,
   elementwise,
@@ -231,14 +231,15 @@ enum class Pass : std::uint8_t {
   expert_sort,
   expert_sum,
   one_by_one,
-  many_tensors
+  many_tensors,
+  tensor_of_many
 };
 
 /// A pass over memory: norm, activation, residual, RoPE, embedding, sampling, copies.
 struct Streaming {
   std::int64_t read_bytes = 0, write_bytes = 0;
   std::int64_t flops = 0;      ///< on the vector units
-  std::int64_t rows = 0;       ///< that a kernel takes one by one: tokens, or elements (`one_by_one`, `many_tensors`); 0: none
+  std::int64_t rows = 0;       ///< that a kernel takes one by one: tokens, or elements (the last three passes); 0: none
   Pass pass = Pass::by_class;  ///< which library kernel makes it
 };
 

@@ -35,7 +35,7 @@ constexpr double kChunk = 65536;
 constexpr double kChunksPerLaunch = 320;
 constexpr double kCompiledBlock = 1024;  // elements: compilers let a block take several rows of fewer
 
-constexpr std::array<Style, 13> kStyles{{
+constexpr std::array<Style, 14> kStyles{{
     {0, 0, 0, 0, 0, 0, 0},           // by_class: resolved before use
     {0, 0, 0, 0, 0, 0, 5.75},        // elementwise: PyTorch's vectorised kernels, fp32 inside
     {1024, 1, 55, 0, 950, 1, 0},     // rms_norm: vLLM
@@ -49,6 +49,7 @@ constexpr std::array<Style, 13> kStyles{{
     {0, 0, 0, 0, 0, 0, 5.75},        // expert_sum
     {0, 0, 0, 0, 0, 0, 5.75},        // one_by_one: beside kElementSlots
     {512, 4, 0, 1380, 0, 0, 0},      // many_tensors: PyTorch's multi_tensor_apply
+    {512, 4, 0, 1380, 0, 0, 0},      // tensor_of_many
 }};
 
 /// The grid that a style makes of a pass.
@@ -84,7 +85,8 @@ Grid grid_of(const Style& style, const Streaming& s, Pass pass, DType dtype) {
 }  // namespace
 
 Pass resolve_pass(const Streaming& s, OpClass op) {
-  for (const Pass own : {Pass::expert_sort, Pass::expert_sum, Pass::one_by_one, Pass::many_tensors})
+  for (const Pass own :
+       {Pass::expert_sort, Pass::expert_sum, Pass::one_by_one, Pass::many_tensors, Pass::tensor_of_many})
     if (s.pass == own) return own;
   if (s.rows <= 0 || s.write_bytes <= 0) return s.pass == Pass::compiled ? Pass::compiled : Pass::elementwise;
   if (s.pass != Pass::by_class) return s.pass;
@@ -111,11 +113,13 @@ TiledTime tiled_streaming(const GpuParams& gpu, const Streaming& s, OpClass op, 
   t.fixed_s = c.fixed_s;
   double cold_bytes = bytes * (1 - hot);
   double busy_s = 0;
-  if (pass == Pass::many_tensors) {
+  if (pass == Pass::many_tensors || pass == Pass::tensor_of_many) {
     // A launch ends with its slowest chunk, which a block walks alone once memory has nothing else to bring.
     const double iteration_s = c.latency_s + style.chain_cycles / gpu.clock_hz;
     const double chunk_s = kChunk / style.vector / d(style.threads) * iteration_s;
-    const double launches = std::max(std::min(1.0, d(s.rows) / kChunk), d(s.rows) / kChunk / kChunksPerLaunch);
+    const double chunks = d(s.rows) / kChunk;
+    const double least = pass == Pass::many_tensors ? std::min(1.0, chunks) : 0;
+    const double launches = std::max(least, chunks / kChunksPerLaunch);
     t.fixed_s += launches * chunk_s;
   } else if (style.threads == 0 || s.rows <= 0) {
     double slots = std::max(style.slots_per_flop, 1.0) * d(s.flops);

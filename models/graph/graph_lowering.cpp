@@ -242,7 +242,8 @@ hw::Streaming streaming_shape(const Sizes& s, const OpWork& work) {
     const std::vector<std::int64_t> x = s.input(0);
     pass.rows = x.empty() ? 0 : count(x, 0, x.size() - 1);
   }
-  if (pass.pass == hw::Pass::many_tensors)
+  if (pass.pass == hw::Pass::many_tensors && s.op.integer("parameters", 1) == 1) pass.pass = hw::Pass::tensor_of_many;
+  if (s.op.kind == OpKind::optimizer_step)
     for (std::int64_t i = 0; i < s.op.integer("parameters", 1); ++i) {
       const std::vector<std::int64_t> shape = s.input(static_cast<std::size_t>(i));
       pass.rows += count(shape, 0, shape.size());

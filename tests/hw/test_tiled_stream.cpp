@@ -161,8 +161,8 @@ TEST_CASE("What goes one by one takes 91 slots an element, however few its bytes
 
 TEST_CASE("An update of many tensors walks a chunk at the least, and once more for each launch", "[unit]") {
   const GpuParams gpu = part("h100-sxm5-80gb");
-  const auto time = [&](std::int64_t elements) {
-    const Streaming pass{16 * elements, 12 * elements, 14 * elements, elements, Pass::many_tensors};
+  const auto time = [&](std::int64_t elements, Pass kind = Pass::many_tensors) {
+    const Streaming pass{16 * elements, 12 * elements, 14 * elements, elements, kind};
     return tiled_streaming(gpu, pass, OpClass::residual, DType::fp32).time_s;
   };
   constexpr std::int64_t kChunk = 65536;
@@ -173,6 +173,9 @@ TEST_CASE("An update of many tensors walks a chunk at the least, and once more f
   // 28 bytes an element at 3.35 TB/s, and a walk for each 320 chunks: 587 MB are 175 us.
   const double launch_s = time(640 * kChunk) - time(320 * kChunk);
   CHECK(launch_s == Approx(28.0 * 320 * kChunk / 3.35e12 + time(kChunk)).epsilon(0.02));
+  // One tensor of a list walks its share: a chunk a 320th of a launch, a full launch as much as the list of it alone.
+  CHECK(time(kChunk, Pass::tensor_of_many) < 0.1 * time(kChunk));
+  CHECK(time(640 * kChunk, Pass::tensor_of_many) == time(640 * kChunk));
 }
 
 }  // namespace test_tiled_stream

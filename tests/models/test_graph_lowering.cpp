@@ -78,7 +78,7 @@ TEST_CASE("An optimizer's step is one kernel, or its casts are kernels of their 
   constexpr std::int64_t n = 2048;
   const auto one = kernels(0);
   REQUIRE(one.size() == 1);
-  CHECK(one[0].pass == hw::Pass::many_tensors);
+  CHECK(one[0].pass == hw::Pass::tensor_of_many);
   CHECK(one[0].rows == n);
   CHECK(one[0].read_bytes == (2 + 2 + 12) * n);  // weight, gradient, moments and copy
   CHECK(one[0].write_bytes == (2 + 12) * n);
@@ -88,7 +88,7 @@ TEST_CASE("An optimizer's step is one kernel, or its casts are kernels of their 
   CHECK(three[0].read_bytes == 2 * n);
   CHECK(three[0].write_bytes == 4 * n);
   CHECK(three[0].rows == n);
-  CHECK(three[1].pass == hw::Pass::many_tensors);
+  CHECK(three[1].pass == hw::Pass::tensor_of_many);
   CHECK(three[1].read_bytes == (4 + 12) * n);  // the gradient in fp32, and no weight of 16 bits
   CHECK(three[1].write_bytes == 12 * n);
   CHECK(three[2].pass == hw::Pass::elementwise);
