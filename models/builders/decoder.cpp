@@ -188,7 +188,10 @@ class DecoderWriter {
     const TensorId loss = net_.cross_entropy(x, labels);
     // Logarithms of probabilities forward, the gradient of their choice backward: a tensor of logits beside in and out.
     OpNode& op = graph.annotate(*graph.producer(loss));
-    if (p_.eager_loss) op.set("scratch", graph.tensor(x).bytes());
+    if (p_.eager_loss)
+      op.set("scratch", graph.tensor(x).bytes());
+    else
+      op.set("compiled", SymExpr(1));  // by a fuser, with the cast before it
     // PyTorch's gradient takes no memory over: the logits are autograd's until it is made.
     if (p_.wide_loss || p_.eager_loss) op.set("in_place", SymExpr(0));
     return net_.finish({loss});

@@ -208,7 +208,8 @@ std::optional<hw::Pass> library_pass(std::string_view name) {
 /// Whether PyTorch's kernel of an elementwise op works out each element's place or type: an operand is broadcast (but a
 /// single number), or a slice of longer rows, or the op is a cast to more bits.
 bool goes_one_by_one(const Sizes& s) {
-  if (info(s.op.kind).pattern != Pattern::elementwise || s.op.outputs.empty()) return false;
+  const OpInfo& kind = info(s.op.kind);
+  if (kind.pattern != Pattern::elementwise || kind.rule == ShapeRule::given || s.op.outputs.empty()) return false;
   const Tensor& made = s.graph.tensor(s.op.outputs.front());
   if (s.op.kind == OpKind::cast) return bytes_of(made.type) > bytes_of(s.graph.tensor(s.op.inputs.front()).type);
   const std::vector<std::int64_t> shape = s.output();

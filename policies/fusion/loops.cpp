@@ -12,14 +12,17 @@ using models::TensorId;
 
 LoopRole loop_role(const models::OpNode& op) {
   if (op.outputs.empty() || op.find("scratch") != nullptr) return LoopRole::none;  // several kernels in one
+  if (op.kind == OpKind::cross_entropy && op.integer("compiled", 0) != 0)
+    return LoopRole::row;  // with its logits' cast
   switch (op.kind) {
-    // Gradients of norms write sums over all rows beside their rows; samplers end a model; windows overlap.
+    // Gradients of norms write sums over all rows beside their rows; losses and samplers end a model; windows overlap.
     case OpKind::layer_norm_grad:
     case OpKind::rms_norm_grad:
     case OpKind::batch_norm:
     case OpKind::batch_norm_grad:
     case OpKind::group_norm:
     case OpKind::group_norm_grad:
+    case OpKind::cross_entropy:
     case OpKind::sampling:
     case OpKind::router:
     case OpKind::max_pool2d:

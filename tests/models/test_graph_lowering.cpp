@@ -53,6 +53,12 @@ TEST_CASE("Broadcast and sliced operands and casts to more bits go one by one", 
   };
   CHECK(cast("fp32", ElementType::fp32).pass == hw::Pass::one_by_one);
   CHECK(cast("fp8", ElementType::fp8).pass == hw::Pass::elementwise);
+  const auto loss = pass_of([](OpGraph& g, TensorId x) {  // a kernel of its own, whatever its operands' sizes
+    const TensorId labels = g.input("labels", {kBatch, 8}, ElementType::int64);
+    const TensorId dy = g.input("dy", {1}, ElementType::fp16);
+    return g.emit(OpKind::cross_entropy_grad, {x, labels, dy}, {kBatch, 8, 32}, ElementType::fp16);
+  });
+  CHECK(loss.pass == hw::Pass::elementwise);
   const auto fused = pass_of([](OpGraph& g, TensorId x) {  // a compiler's code for the operation knows its places
     return g.emit(OpKind::mul, {x, g.parameter("w", {32}, ElementType::fp16)}, {{"pass", std::string("compiled")}});
   });
