@@ -61,7 +61,7 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   plan.micro_batch = plan.pipeline_parallel > 1 ? 1 : table.count(row, "local_batch");
   // A pipeline keeps weights gathered for the step: it would gather them once a micro-batch.
   plan.zero = plan.pipeline_parallel > 1 ? training::Zero::optimizer : training::Zero::weights;
-  plan.gradients_fp32 = true;
+  plan.gradients_fp32 = plan.gradients_anew = true;  // freed by zero_grad
   plan.recompute = recompute_of(table.text(row, "act_ckpt"));
   step.gpus = table.count(row, "gpus");
   step.global_batch = table.count(row, "global_batch");

@@ -67,10 +67,11 @@ class CutNetwork {
   boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge> graph_;
 };
 
-/// Whether fused kernels take an op in for nothing: they read its operands in place of what it made.
+/// Whether fused kernels take an op in for nothing: they read its operands in place of what it made. What needs memory
+/// beside its operands is several kernels.
 bool joins_its_reader(const OpNode& op) {
   const Pattern pattern = info(op.kind).pattern;
-  return op.kind != OpKind::fused && repeatable(op) &&
+  return op.kind != OpKind::fused && op.find("scratch") == nullptr && repeatable(op) &&
          (pattern == Pattern::elementwise || pattern == Pattern::injective || pattern == Pattern::view);
 }
 
