@@ -44,6 +44,7 @@ TrainedGraph graph_of(const MeasuredTable& table, std::size_t row) {
   TrainedGraph graph = decoder_graph({.config = named ? table.text(row, "config") : "",
                                       .sequence = table.count(row, "sequence"),
                                       .compiled = compiled,
+                                      .min_cut = compiled,
                                       .wide_loss = true,
                                       .eager_loss = !compiled});
   if (named) return graph;

@@ -48,6 +48,7 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   step.model = decoder_graph({.config = catalog_name(table.text(row, "model")),
                               .sequence = table.count(row, "seq"),
                               .compiled = table.text(row, "compile") == "1",
+                              .min_cut = table.text(row, "compile") == "1",
                               .eager_loss = table.text(row, "source").find("202412") != std::string::npos,
                               .fp8 = fp8_params(table.text(row, "precision"))});
   training::PlanParams& plan = step.plan;

@@ -76,7 +76,7 @@ TrainedGraph decoder_graph(const DecoderRun& run) {
   graph.params.set("eager_loss", sim::Node::boolean(run.eager_loss));
   graph.params.set("passes", sim::Node::string(run.passes));
   if (run.fp8) graph.passes.emplace_back("fp8", *run.fp8);
-  if (run.compiled) graph.passes.emplace_back("min_cut", sim::Node::object());
+  if (run.min_cut) graph.passes.emplace_back("min_cut", sim::Node::object());
   if (run.compiled) graph.passes.emplace_back("loop_fusion", no_epilogues());
   return graph;
 }

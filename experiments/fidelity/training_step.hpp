@@ -36,7 +36,8 @@ TrainedGraph gpt_graph(const GptSizes& sizes);
 struct DecoderRun {
   std::string config;  ///< "llama-3.1-8b"; empty: the builder's sizes, to be set
   std::int64_t sequence = 8192;
-  bool compiled = true;            ///< what is kept is cut and passes over memory are fused; else each is a kernel
+  bool compiled = true;            ///< passes over memory are fused; else each is a kernel
+  bool min_cut = false;            ///< by a compiler that also cuts what is kept (torch.compile)
   bool merged = false;             ///< one product for q, k and v, and one for gate and up
   std::string passes = "eager";    ///< of norms and rotations: "library", "compiled" or "eager"
   bool product_an_expert = false;  ///< experts' products by a library of plain ones
