@@ -71,8 +71,10 @@ MeasuredStep step_of(const MeasuredTable& table, std::size_t row) {
   plan.gradients_fp32 = flag(table, row, "gradients_fp32");
   plan.zero = choice(table, row, "zero", training::Zero::none);
   plan.recompute = choice(table, row, "recompute", training::Recompute::none);
-  // As tools/profile_training.py updates: fp32 copies are the optimizer's parameters, gradients are freed after a step.
-  plan.update_apart = plan.gradients_anew = true;
+  // Where a table does not say, as tools/profile_training.py updates: fp32 copies are the optimizer's parameters, and
+  // gradients are freed after a step.
+  plan.update_apart = !table.has("update_apart") || flag(table, row, "update_apart");
+  plan.gradients_anew = !table.has("gradients_anew") || flag(table, row, "gradients_anew");
   if (plan.interleave > 1) step.schedule = "interleaved";
   step.gpus = count("gpus");
   step.global_batch = count("global_batch");
