@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "experiments/job/config.hpp"
+#include "experiments/progress/law.hpp"
 #include "policies/rate/rate.hpp"
 
 namespace orrery::experiments::progress {
@@ -12,6 +13,7 @@ struct ProgressParams {
   std::int64_t modes = 100, steps = 0, peaks = 25;
   double condition = 1000, noise = 0.01, start = 1, lowest = 1e-4, time_s = 0, cost = 0;
   std::optional<double> peak;
+  std::optional<LossLaw> law;
   static constexpr auto fields() {
     using sim::Unit;
     using P = ProgressParams;
@@ -31,7 +33,9 @@ struct ProgressParams {
         sim::field("peak", &P::peak, Unit::none, sim::between(1e-12, 2),
                    "Peak rate; null: the best of some, as somebody finds who tunes it."),
         sim::field("peaks", &P::peaks, Unit::count, sim::between(1, 1000), "How many are tried."),
-        sim::field("lowest", &P::lowest, Unit::none, sim::between(1e-12, 2), "The lowest of them; the highest is 2.")};
+        sim::field("lowest", &P::lowest, Unit::none, sim::between(1e-12, 2), "The lowest of them; the highest is 2."),
+        sim::field("law", &P::law,
+                   "A law of parameters and tokens in place of the quadratic, which then has no say; null: none.")};
   }
 };
 

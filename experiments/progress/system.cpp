@@ -11,6 +11,7 @@
 #include "experiments/job/outcome.hpp"
 #include "experiments/progress/config.hpp"
 #include "experiments/progress/quadratic.hpp"
+#include "policies/placement/expert_parallel.hpp"
 
 namespace orrery::experiments {
 namespace progress {
@@ -28,19 +29,48 @@ struct Progress {
   BestPeak best;
   double first_loss = 0;
   std::int64_t peaks = 1;
+  double parameters = 0;  ///< of the model, for a law
+  std::optional<LawLoss> law;
   /// Of a job; step_s 0: not known.
   double step_s = 0, ettr = 1, devices = 0, tokens = 0;
   double time_s() const { return static_cast<double>(steps) * step_s / ettr; }
   double cost() const { return time_s() / 3600 * devices * params.workload.price_per_hour; }
 };
 
+template <class Of>
+FigureValue of_law(const Progress& progress, Of of) {
+  if (!progress.law) return std::nullopt;
+  return of(*progress.law);
+}
+
 const FigureTable<Progress>& progress_table() {
   using P = Progress;
   static const FigureTable<P> table{
       {"status", "", "`ok` or `infeasible`.", [](const P&) { return std::string("ok"); }},
-      {"loss.{first,final}", "", "Before the first step and after the last.", [](const P& p) { return p.first_loss; },
-       [](const P& p) { return p.best.loss; }},
-      {"peak_rate", "", "That was best, or is stated.", [](const P& p) { return p.best.peak; }},
+      {"loss.first", "", "Before the first step; absent with a law.",
+       [](const P& p) -> FigureValue {
+         if (p.law) return std::nullopt;
+         return p.first_loss;
+       }},
+      {"loss.final", "", "After the last.", [](const P& p) { return p.law ? p.law->loss : p.best.loss; }},
+      {"loss.{floor,size,data,batch}", "",
+       "By a law, parts of the final loss: what no model gets below; of few parameters; of few tokens; of batches that "
+       "are not small.",
+       [](const P& p) { return of_law(p, [&](const LawLoss&) { return p.params.progress.law->floor; }); },
+       [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_size; }); },
+       [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_data; }); },
+       [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_batch; }); }},
+      {"law.parameters", "count", "Of the model, by a law.",
+       [](const P& p) { return of_law(p, [&](const LawLoss&) { return p.parameters; }); }},
+      {"law.{counted,critical_batch}_tokens", "tokens",
+       "By a law: what small batches would have needed for the loss; the batch that needs twice as many.",
+       [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.counted_tokens; }); },
+       [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.critical_batch; }); }},
+      {"peak_rate", "", "That was best, or is stated; absent with a law.",
+       [](const P& p) -> FigureValue {
+         if (p.law) return std::nullopt;
+         return p.best.peak;
+       }},
       {"budget.steps", "count", "That the budget allows.", [](const P& p) { return p.steps; }},
       {"budget.time_s", "s", "They take, failures and all; absent where a step's time is not known.",
        [](const P& p) -> FigureValue {
@@ -79,6 +109,12 @@ class ProgressExperiment final : public ConfigExperiment {
 
   std::vector<std::pair<std::string, std::string>> restated() const override {
     const ProgressParams& p = config_.params.progress;
+    if (p.law)
+      return {
+          {"problem", fmt::format("law of parameters and tokens, {:g} + {:g} / N^{:g} + {:g} / D^{:g}", p.law->floor,
+                                  p.law->size, p.law->size_exponent, p.law->data, p.law->data_exponent)},
+          {"batch", fmt::format("{} sequences of {} tokens", config_.params.workload.global_batch,
+                                config_.params.workload.sequence)}};
     return {{"problem", fmt::format("noisy quadratic, {} modes, condition {:g}, noise {:g} over batch {}", p.modes,
                                     p.condition, p.noise, config_.params.workload.global_batch)},
             {"schedule", config_.params.policies.rate.name}};
@@ -99,8 +135,12 @@ class ProgressExperiment final : public ConfigExperiment {
         return Outcome::infeasible(fmt::format("the budget does not pay for a step, which takes {}",
                                                sim::humanise(progress.step_s / progress.ettr, sim::Unit::seconds)));
     }
-    if (const std::string why = too_much(progress); !why.empty()) return Outcome::infeasible(why);
-    train(progress, sink);
+    if (config_.params.progress.law) {
+      if (const std::string why = follow_law(progress, sink); !why.empty()) return Outcome::infeasible(why);
+    } else {
+      if (const std::string why = too_much(progress); !why.empty()) return Outcome::infeasible(why);
+      train(progress, sink);
+    }
     return {.summary = progress_table().written(progress),
             .events = static_cast<std::uint64_t>(progress.steps),
             .notes = config_.job ? config_.job->notes : std::vector<std::string>{}};
@@ -124,6 +164,42 @@ class ProgressExperiment final : public ConfigExperiment {
     if (work > kMostWork)
       return fmt::format("{:.3g} updates of modes are more than {:.0e}: fewer steps, modes or peaks make fewer", work,
                          kMostWork);
+    return {};
+  }
+
+  double tokens_a_step() const {
+    const auto& w = config_.params.workload;
+    return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence);
+  }
+
+  /// The loss by the law; why there is none where there is none.
+  std::string follow_law(Progress& progress, const RunSink& sink) const {
+    const LossLaw& law = *config_.params.progress.law;
+    progress.parameters = law.parameters.value_or(0);
+    if (!law.parameters) {
+      const models::OpGraph& model = config_.job->training->model.forward;
+      for (const models::TensorId id : model.with_role(models::TensorRole::parameter))
+        progress.parameters += static_cast<double>(model.tensor(id).elements().eval(models::Bindings{}));
+      for (const models::OpId id : model.ops())
+        if (policies::multiplies_experts(model, model.op(id)))
+          return "the law is of dense models, this one has experts: law.parameters says how many it counts as";
+    }
+    const auto after = [&](std::int64_t steps) {
+      return law_loss(law, progress.parameters, static_cast<double>(steps) * tokens_a_step(), tokens_a_step());
+    };
+    progress.law = after(progress.steps);
+    if (!std::isfinite(progress.law->loss))
+      return fmt::format(
+          "by the law {} steps are too few for batches of {:.3g} tokens: no loss has so large a critical batch",
+          progress.steps, tokens_a_step());
+    progress.tokens = tokens_a_step();
+    if (sink.folder)
+      write_curve(*sink.folder / "curve.csv", progress, [&](const auto& row) {
+        const std::int64_t every = spacing(progress.steps);
+        for (std::int64_t step = every; step < progress.steps; step += every)
+          if (const double loss = after(step).loss; std::isfinite(loss)) row(step, std::nullopt, loss);
+        row(progress.steps, std::nullopt, progress.law->loss);
+      });
     return {};
   }
 
@@ -152,24 +228,32 @@ class ProgressExperiment final : public ConfigExperiment {
     const std::vector<double> all = rates(problem, progress.steps);
     progress.best = peak_of(problem, all);
     for (const double h : problem.curvature) progress.first_loss += h * p.start / 2;
-    if (sink.folder) write_curve(*sink.folder / "curve.csv", progress, problem, all);
+    if (sink.folder)
+      write_curve(*sink.folder / "curve.csv", progress, [&](const auto& row) {
+        std::int64_t step = 0;
+        const std::int64_t every = spacing(progress.steps);
+        (void)train_quadratic(problem, all, progress.best.peak, [&](const QuadraticStep& at) {
+          const double rate = progress.best.peak * all[static_cast<std::size_t>(step)];
+          if (++step % every == 0 || step == progress.steps) row(step, rate, at.loss);
+        });
+      });
   }
 
-  /// A row each step, or as often as some thousand rows allow.
-  static void write_curve(const std::filesystem::path& path, const Progress& progress, const NoisyQuadratic& problem,
-                          const std::vector<double>& rates) {
+  /// Steps from one row of the curve to the next.
+  static std::int64_t spacing(std::int64_t steps) {
     constexpr std::int64_t kRows = 2000;
+    return std::max<std::int64_t>(1, steps / kRows);
+  }
+
+  /// A row each step, or as often as some thousand rows allow; a law has no rates.
+  template <class Rows>
+  static void write_curve(const std::filesystem::path& path, const Progress& progress, Rows rows) {
     BufferedFile file(path);
     file.buffer() += "step,rate,loss,time_s,cost\n";
-    std::int64_t step = 0;
-    const std::int64_t every = std::max<std::int64_t>(1, progress.steps / kRows);
-    (void)train_quadratic(problem, rates, progress.best.peak, [&](const QuadraticStep& at) {
-      const double rate = progress.best.peak * rates[static_cast<std::size_t>(step)];
-      ++step;
-      if (step % every != 0 && step != progress.steps) return;
+    rows([&](std::int64_t step, std::optional<double> rate, double loss) {
       const double time_s = static_cast<double>(step) * progress.step_s / progress.ettr;
-      append(file.buffer(), "{},{:.9g},{:.9g},{:.9g},{:.9g}\n", step, rate, at.loss, time_s,
-             time_s / 3600 * progress.devices * progress.params.workload.price_per_hour);
+      append(file.buffer(), "{},{},{:.9g},{:.9g},{:.9g}\n", step, rate ? fmt::format("{:.9g}", *rate) : "", loss,
+             time_s, time_s / 3600 * progress.devices * progress.params.workload.price_per_hour);
       file.line_done();
     });
     file.close();

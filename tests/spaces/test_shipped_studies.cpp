@@ -21,7 +21,7 @@ TEST_CASE("every study that ships can be read, and some of its points", "[study]
   std::set<std::string> names;
   for (const sim::ComponentInfo& study : study_components("study")) names.insert(study.name);
   for (const char* name : {"dram_controller", "dram_controller_sub", "space_gpu", "space_kv", "space_network",
-                           "space_npu", "space_pim", "space_serving", "sweep_serving"})
+                           "space_npu", "space_pim", "space_schedule", "space_serving", "space_training", "sweep_serving"})
     CHECK(names.count(name) == 1);
   for (const std::string& name : names) {
     INFO(name);
@@ -56,7 +56,8 @@ Few look(const std::string& name, std::size_t points, const std::vector<std::str
 }
 
 TEST_CASE("a few points of each space run and have every figure that decides", "[study][spaces]") {
-  for (const char* name : {"dram_controller", "space_gpu", "space_kv", "space_network", "space_npu", "space_pim"}) {
+  for (const char* name : {"dram_controller", "space_gpu", "space_kv", "space_network", "space_npu", "space_pim",
+                           "space_training", "space_schedule"}) {
     INFO(name);
     const std::vector<std::string> smaller = std::string(name) == "space_kv"
                                                  ? std::vector<std::string>{"base.workload.program.instances=10"}

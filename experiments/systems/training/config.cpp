@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/base/named_part.hpp"
+#include "experiments/systems/training/best_plan.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -178,6 +179,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     params.policies.passes = read_passes(passes, registries.get<policies::PassRegistry>(), config.model.passes, faults);
   }
   if (faults.empty()) config.resolved = resolved_config("training", params);
+  if (faults.empty() && params.plan.best_by) take_best_plan(section(root, "plan"), registries, config, faults);
   return config;
 }
 

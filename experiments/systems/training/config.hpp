@@ -267,6 +267,7 @@ struct TrainingConfig {
   TrainedModel model;
   std::vector<std::filesystem::path> inputs;
   std::vector<std::string> notes;
+  std::optional<std::string> no_plan;  ///< why none of those that plan.best_by asks for can be
   sim::Node resolved;
 };
 

@@ -50,6 +50,13 @@ constexpr auto enum_names(ExpertDispatch) {
   return sim::names<ExpertDispatch>({{"rows", rows}, {"tokens", tokens}});
 }
 
+/// What a plan is to be best at.
+enum class PlanRank : std::uint8_t { time, memory, energy, cost };
+constexpr auto enum_names(PlanRank) {
+  using enum PlanRank;
+  return sim::names<PlanRank>({{"time", time}, {"memory", memory}, {"energy", energy}, {"cost", cost}});
+}
+
 struct PlanParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
@@ -65,6 +72,7 @@ struct PlanParams {
   std::vector<double> offload_optimizer;
   bool overlap_gradients = true, overlap_gathers = false, gradients_fp32 = false, gradient_buckets = false;
   bool update_apart = false, gradients_anew = false;
+  std::optional<PlanRank> best_by;
 
   static constexpr auto fields() {
     using sim::Unit;
@@ -120,6 +128,10 @@ struct PlanParams {
         sim::field("gradients_anew", &P::gradients_anew,
                    "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
                    "PyTorch (set_to_none); else they keep their memory."),
+        sim::field(
+            "best_by", &P::best_by,
+            "The plan is the best by this of those that `orrery plans` looks at, whatever stands here of what it "
+            "searches over; null: it is as written."),
     };
   }
 };

@@ -106,6 +106,8 @@ class PlanSearch {
             .overlap_gathers = p.overlap_gathers,
             .gradients_fp32 = p.gradients_fp32,
             .gradient_buckets = p.gradient_buckets,
+            .update_apart = p.update_apart,
+            .gradients_anew = p.gradients_anew,
             .exchange = p.context_exchange,
             .dispatch = p.expert_dispatch};
   }

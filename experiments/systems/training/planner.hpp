@@ -18,13 +18,6 @@
 
 namespace orrery::experiments::training {
 
-/// What a plan is to be best at.
-enum class PlanRank : std::uint8_t { time, memory, energy, cost };
-constexpr auto enum_names(PlanRank) {
-  using enum PlanRank;
-  return sim::names<PlanRank>({{"time", time}, {"memory", memory}, {"energy", energy}, {"cost", cost}});
-}
-
 /// Whether stages are alike, or also differ in layers and in what runs again.
 enum class PlanStages : std::uint8_t { alike, apart };
 constexpr auto enum_names(PlanStages) {

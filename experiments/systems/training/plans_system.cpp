@@ -272,6 +272,7 @@ System training_plans_system() {
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         sim::Node own = root;
         own.erase("plans");
+        if (sim::Node* plan = own.find("plan"); plan != nullptr && plan->is_object()) plan->erase("best_by");
         training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults);
         const sim::Node node = section(root, "plans");
         const auto params = sim::parse_params<training::PlannerParams>(node, *systems.registries(), faults);

@@ -225,6 +225,10 @@ void wait_for_slow_copies(const TrainingConfig& config, const policies::Pipeline
 
 TrainingResult train(const TrainingConfig& config) {
   TrainingResult result;
+  if (config.no_plan) {
+    refuse(result, *config.no_plan);
+    return result;
+  }
   std::optional<std::string> why;
   const bool largest = config.params.workload.largest_batch;
   PlanParams asked = config.params.plan;
@@ -302,14 +306,20 @@ TrainingResult train(const TrainingConfig& config) {
 }
 
 TrainingResult train_or_fault(const TrainingConfig& config) {
+  TrainingResult result;
+  priced_or_fault(config.file, [&] { result = train(config); });
+  return result;
+}
+
+void priced_or_fault(const std::string& file, const std::function<void()>& act) {
   try {
-    return train(config);
+    act();
   } catch (const std::overflow_error& error) {
-    sim::throw_fault({config.file, ""}, error.what());
+    sim::throw_fault({file, ""}, error.what());
   } catch (const std::invalid_argument& error) {
-    sim::throw_fault({config.file, "/machine/devices/0/part"}, error.what());
+    sim::throw_fault({file, "/machine/devices/0/part"}, error.what());
   } catch (const models::GraphError& error) {
-    sim::throw_fault({config.file, "/model"}, error.what());
+    sim::throw_fault({file, "/model"}, error.what());
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,5 +64,7 @@ TrainingResult train(const TrainingConfig& config);
 /// The same for whoever has a user: what only pricing finds wrong (a kernel that the part cannot run, a graph that
 /// cannot be differentiated, work beyond 64 bits) is a sim::ConfigError at its place in the config.
 TrainingResult train_or_fault(const TrainingConfig& config);
+/// Whatever else prices a config: the same faults.
+void priced_or_fault(const std::string& file, const std::function<void()>& act);
 
 }  // namespace orrery::experiments::training
