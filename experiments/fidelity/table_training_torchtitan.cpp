@@ -19,7 +19,7 @@ namespace orrery::experiments {
 namespace torchtitan_table {
 
 MeasuredSystem system_of() {
-  return {.nic = "ib-ndr-4x", .in_situ = {.kernel = 0.86, .attention = 0.6}, .attention = hw::AttentionLibrary::flash2};
+  return {.nic = "ib-ndr-4x", .in_situ = {.kernel = 0.88, .attention = 0.6}, .attention = hw::AttentionLibrary::flash2};
 }
 
 std::optional<sim::Node> fp8_params(const std::string& precision) {

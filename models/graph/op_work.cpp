@@ -348,6 +348,13 @@ OpWork op_work(const Shapes& shapes, const OpNode& op) {
       own.read_bytes += input_traffic(shapes, op, slot);
   }
   for (std::size_t i = 0; i < op.outputs.size(); ++i) own.write_bytes += output_traffic(shapes, op, i);
+  // An eager loss is several kernels: logarithms of probabilities are written; their gradient is written, and read for
+  // its sum and for the logits' gradient.
+  if (op.kind == OpKind::cross_entropy || op.kind == OpKind::cross_entropy_grad) {
+    const SymExpr logits = shapes.of(op.expr("scratch", 0));
+    own.write_bytes += logits;
+    if (op.kind == OpKind::cross_entropy_grad) own.read_bytes += logits * 2;
+  }
   return own;
 }
 

@@ -3,7 +3,8 @@
 // A tensor that an op reads is read once, whatever the number of uses; what it writes is written once. Views move
 // nothing, and reading an expanded tensor reads what it was expanded from. Ops that touch a part of an operand
 // (embedding, gather, kv_write …) read and write that part. A fused op does the FLOPs of its region and moves what
-// enters and leaves it: per input the most that any op inside reads of it, so fusing never raises the bytes moved.
+// enters and leaves it: per input the most that any op inside reads of it, so fusing never raises the bytes moved. A
+// loss of several kernels (attribute `scratch`) moves what they hand on too.
 //
 // Products count 2 FLOPs a multiply-add. Attention counts as in hw/base/kernel.hpp (without the softmax); its gradient
 // is five products where the forward pass is two, because the probabilities are computed again. Passes over memory

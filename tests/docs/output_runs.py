@@ -215,6 +215,7 @@ def training_runs() -> list[dict]:
             merged(no_plan, system="goodput"),
             merged(job, system="progress", progress={"steps": 50, "modes": 5}),
             merged(job, system="progress", progress={"cost": 1e-9, "modes": 5}),
+            merged(job, system="progress", progress={"steps": 50, "law": {"batch": 1e15}}),
             uneven, merged(uneven, workload__longest=2000, machine__memory="4.1 GB")]
 
 

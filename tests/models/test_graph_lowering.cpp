@@ -65,6 +65,34 @@ TEST_CASE("Broadcast and sliced operands and casts to more bits go one by one", 
   CHECK(fused.pass == hw::Pass::compiled);
 }
 
+TEST_CASE("An eager loss moves its logits as several kernels do", "[unit]") {
+  // 32 rows of 4,096 logits in fp32, 512 KiB; the scratch is as large.
+  const auto kernels = [](bool eager) {
+    OpGraph graph;
+    const TensorId x = graph.parameter("x", {32, 4096}, ElementType::fp32);
+    const TensorId labels = graph.input("labels", {32}, ElementType::int64);
+    const TensorId loss = graph.emit(OpKind::cross_entropy, {x, labels}, {}, ElementType::fp32);
+    if (eager) graph.annotate(*graph.producer(loss)).set("scratch", graph.tensor(x).bytes());
+    graph.mark_output(loss);
+    const TrainingGraph step = differentiate(graph, {.optimizer = OptimizerKind::none});
+    std::vector<hw::Streaming> passes;
+    for (const GraphKernel& launch : lower(step.graph, kSizes).kernels)
+      passes.push_back(std::get<hw::Streaming>(launch.kernel.shape));
+    return passes;
+  };
+  constexpr std::int64_t logits = 32 * 4096 * 4, labels = 32 * 8;
+  const auto fused = kernels(false), eager = kernels(true);
+  REQUIRE(fused.size() == 2);
+  REQUIRE(eager.size() == 2);
+  CHECK(fused[0].read_bytes == logits + labels);
+  CHECK(fused[0].write_bytes == 4);
+  CHECK(fused[1].write_bytes == logits);
+  CHECK(eager[0].write_bytes == logits + 4);  // the logarithms
+  CHECK(eager[0].rows == 32);                 // row by row: a softmax that reads its rows again
+  CHECK(eager[1].read_bytes == fused[1].read_bytes + 2 * logits);
+  CHECK(eager[1].write_bytes == 2 * logits);  // of the likelihood, of the logits
+}
+
 TEST_CASE("An optimizer's step is one kernel, or its casts are kernels of their own", "[unit]") {
   // One weight of 64 x 32 = 2,048 parameters in 16 bits, gradients in 16 bits, Adam's two moments and a copy in fp32.
   const auto kernels = [](std::int64_t casts) {

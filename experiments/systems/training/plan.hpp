@@ -123,8 +123,8 @@ struct PlanParams {
             "gradient_buckets", &P::gradient_buckets,
             "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
         sim::field("update_apart", &P::update_apart,
-                   "Whether the optimizer has fp32 copies of 16-bit weights as its parameters, so that gradients are "
-                   "cast to fp32 before its update and weights cast back after it, by kernels of their own."),
+                   "Whether the optimizer's parameters are fp32 copies of 16-bit weights. Gradients are then cast to "
+                   "fp32 before its update and weights back after it, by kernels of their own."),
         sim::field("gradients_anew", &P::gradients_anew,
                    "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
                    "PyTorch (set_to_none); else they keep their memory."),
