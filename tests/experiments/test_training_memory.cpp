@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/systems/training/run.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -86,6 +87,83 @@ TEST_CASE("States in the host's memory are updated there: no gradients in fp32 o
   };
   CHECK(moment(with(R"("update_apart": true)")) == "update");
   CHECK(bytes(with(R"("update_apart": true, "offload_optimizer": [0.5])"), "gradients") == 2 * kParameters);
+}
+
+namespace {
+
+/// The same model on so many H100 behind PCIe, its summary.
+sim::Node hosted(const std::string& plan, const std::string& more = "", int devices = 1, int global_batch = 1) {
+  const sim::Node root = sim::parse_json(R"({"system": "training",
+    "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": )" +
+                                             std::to_string(devices) +
+                                             R"(}], "host_link": "pcie5-x16"},
+    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
+              "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
+    "workload": {"sequence": 16384, "global_batch": )" +
+                                             std::to_string(global_batch) + R"(}, "plan": {)" + plan + "}" + more + "}",
+                                         "training.json");
+  return read_experiment(test_systems(), root)->run({}).summary;
+}
+
+double of_stage(const sim::Node& summary, std::size_t stage, const std::string& path) {
+  const sim::Node* value = summary.find("stages")->items()[stage].at(path);
+  REQUIRE(value != nullptr);
+  return value->as_number();
+}
+
+}  // namespace
+
+TEST_CASE("Activations go to the host and come back beside the passes", "[unit][training]") {
+  // Recomputed layers keep their input: 16,384 x 1,024 in 16 bits, 32 MiB each, 128 MiB in all.
+  constexpr double kInput = 16384.0 * 1024 * 2;
+  const std::string full = R"("recompute": "full")";
+  const sim::Node kept = hosted(full), away = hosted(full + R"(, "offload_activations": 1)");
+  CHECK(of_stage(away, 0, "host_activation_bytes") == 4 * kInput);
+  CHECK(of_stage(away, 0, "memory_bytes.activations") == of_stage(kept, 0, "memory_bytes.activations") - 4 * kInput);
+  CHECK(of_stage(away, 0, "memory_bytes.buffers") == 2 * kInput);  // one on its way, one at hand
+  // A layer takes longer than its input's way: all is hidden but the first layer's way back.
+  const hw::LinkPart link = hw::read_part<hw::LinkPart>((home_folder() / "hw/catalog/pcie5-x16.json").string()).part;
+  const double one_s = hw::transfer_time(link, static_cast<std::int64_t>(kInput));
+  CHECK(of_stage(away, 0, "host_waits_s") == Approx(one_s));
+  CHECK(away.find("iteration_s")->as_number() == Approx(kept.find("iteration_s")->as_number() + one_s));
+  CHECK(away.at("energy_j.total")->as_number() > kept.at("energy_j.total")->as_number());
+  // With nothing run again the link is the slower one: the forward pass is as long as the way.
+  const sim::Node all = hosted(R"("offload_activations": 1)");
+  const double bytes = of_stage(all, 0, "host_activation_bytes");
+  CHECK(of_stage(all, 0, "forward_s") ==
+        Approx(hw::transfer_time(link, static_cast<std::int64_t>(bytes), 4, hw::LinkDirection::reverse)));
+  CHECK(all.find("iteration_s")->as_number() > away.find("iteration_s")->as_number());
+  CHECK(of_stage(hosted(R"("offload_activations": 0.25)"), 0, "host_activation_bytes") == Approx(bytes / 4));
+}
+
+TEST_CASE("Of several micro-batches and stages, host and device hold what the device held", "[prop][training]") {
+  for (const std::string schedule : {"1f1b", "gpipe"})
+    for (const double share : {0.3, 1.0}) {
+      CAPTURE(schedule, share);
+      const std::string plan = R"("pipeline_parallel": 2, "offload_activations": )";
+      const std::string more = R"(, "policies": {"schedule": {"policy": ")" + schedule + R"("}})";
+      const sim::Node kept = hosted(plan + "0", more, 2, 5), away = hosted(plan + std::to_string(share), more, 2, 5);
+      for (std::size_t s = 0; s < 2; ++s) {
+        const double held = of_stage(away, s, "memory_bytes.activations");
+        CHECK(held + of_stage(away, s, "host_activation_bytes") ==
+              Approx(of_stage(kept, s, "memory_bytes.activations")));
+        CHECK(held < of_stage(kept, s, "memory_bytes.activations"));
+      }
+      CHECK(away.find("iteration_s")->as_number() >= kept.find("iteration_s")->as_number());
+    }
+}
+
+TEST_CASE("Activations that cannot go to the host say why", "[unit][training]") {
+  const sim::Node halves = hosted(R"("pipeline_parallel": 2, "offload_activations": 1)",
+                                  R"(, "policies": {"schedule": {"policy": "zb_h1"}})", 2, 4);
+  CHECK(halves.find("reason")->as_string() ==
+        "offload_activations with a schedule that halves backward passes is not modelled");
+  const sim::Node root = sim::parse_json(R"({"system": "training", "machine": {"devices": [{"part": "a40"}]},
+    "model": {"builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-3.2-1b", "loss": true}}},
+    "plan": {"offload_activations": 0.5}})",
+                                         "training.json");
+  CHECK(read_experiment(test_systems(), root)->run({}).summary.find("reason")->as_string() ==
+        "offload_activations needs machine.host_link: the machine has no way to its host's memory");
 }
 
 }  // namespace test_training_memory

@@ -43,6 +43,18 @@ std::string moment_text(const Node& summary) {
   return moment == "last_gradients" ? ", when the last gradients are made" : "";
 }
 
+/// What lies in the host's memory, and what it costs; nothing where nothing does.
+std::string host_text(const Node& summary) {
+  double most = 0, waits = 0;
+  for (const Node& stage : summary.at("stages")->items()) {
+    most = std::max(most, number_at(stage, "host_activation_bytes"));
+    waits = std::max(waits, number_at(stage, "host_waits_s"));
+  }
+  if (most <= 0) return "";
+  return fmt::format("host         {} of activations of a rank; its passes wait {} a step for them\n",
+                     sim::humanise(most, Unit::bytes), sim::humanise(waits, Unit::seconds));
+}
+
 }  // namespace
 
 std::string training_table(const Node& summary) {
@@ -60,6 +72,7 @@ std::string training_table(const Node& summary) {
   out += part_of_step(summary, "optimizer", "optimizer");
   out += fmt::format("memory       {} of {} on the fullest rank{}\n", bytes(summary, "memory_bytes.peak"),
                      bytes(summary, "memory_bytes.available"), moment_text(summary));
+  out += host_text(summary);
   out += fmt::format("energy       {} a step, {} of it idle\n", figure(summary, "energy_j.total", Unit::joules),
                      figure(summary, "energy_j.idle", Unit::joules));
   if (summary.find("whole") != nullptr) {

@@ -182,7 +182,8 @@ class StepGraph {
       if (own > tail) tail = own, slowest = s;
     }
     account(out, scale_.seconds(all), slowest);
-    out.peak_kept_bytes = kept(out);
+    out.peak_kept_bytes = most(out, &ChunkCosts::kept_bytes);
+    out.peak_host_bytes = most(out, &ChunkCosts::host_bytes);
   }
 
   void account(StepRun& out, double gradients_end, std::size_t slowest) const {
@@ -204,9 +205,9 @@ class StepGraph {
     times.gradients_s = gradients_end - passes_end;
   }
 
-  std::vector<std::int64_t> kept(const StepRun& out) const {
+  std::vector<std::int64_t> most(const StepRun& out, std::int64_t ChunkCosts::*of) const {
     std::vector<std::int64_t> peaks;
-    for (const auto& stage : kept_over_time(costs_, out.passes)) {
+    for (const auto& stage : kept_over_time(costs_, out.passes, of)) {
       std::int64_t peak = 0;
       for (const KeptBytes& held : stage) peak = std::max(peak, held.bytes);
       peaks.push_back(peak);
@@ -227,11 +228,12 @@ class StepGraph {
 
 }  // namespace
 
-std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes) {
+std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes,
+                                                   std::int64_t ChunkCosts::*of) {
   std::vector<std::vector<KeptBytes>> stages(costs.stages.size());  // changes, then sums
   for (const PassRun& run : passes) {
     const auto s = static_cast<std::size_t>(run.stage);
-    const std::int64_t bytes = costs.stages[s].chunks[static_cast<std::size_t>(run.pass.chunk)].kept_bytes;
+    const std::int64_t bytes = costs.stages[s].chunks[static_cast<std::size_t>(run.pass.chunk)].*of;
     if (run.pass.kind == PassKind::forward) stages[s].push_back({run.start, bytes});
     if (run.pass.kind == PassKind::backward || run.pass.kind == PassKind::backward_weight)
       stages[s].push_back({run.end, -bytes});

@@ -31,6 +31,10 @@ struct ChunkCosts {
   double gathers_beside_s = 0, scatters_beside_s = 0;
   double gathers_exposed_s = 0, scatters_exposed_s = 0;
   double shared_j = 0;  ///< of sending them, a micro-batch
+  /// Activations in the host's memory, a micro-batch: their bytes; their way there beside the forward pass, and back
+  /// beside the backward pass, whose first layer waits for its own.
+  std::int64_t host_bytes = 0;
+  double host_out_s = 0, host_back_s = 0, host_first_s = 0;
   double forward_s() const;
   double backward_s() const;
   /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
@@ -38,6 +42,8 @@ struct ChunkCosts {
   double backward_weight_s() const;
   /// Of the backward pass: kernels wait for what goes on beside them.
   double backward_waits_s() const;
+  /// Of both passes: kernels wait for activations on their way to the host or back.
+  double host_waits_s() const;
   /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
   /// the collectives of that).
   double collective_s() const;
@@ -128,6 +134,7 @@ struct StepRun {
   std::vector<MessageRun> messages;
   std::vector<sim::Time> passes_end, gradients_end, end;  ///< by stage
   std::vector<std::int64_t> peak_kept_bytes;              ///< activations of a stage at their most
+  std::vector<std::int64_t> peak_host_bytes;              ///< those in the host's memory likewise
   std::vector<double> busy_s;
   std::uint64_t events = 0;
 };
@@ -137,8 +144,9 @@ struct KeptBytes {
   sim::Time at;
   std::int64_t bytes = 0;
 };
-/// Of each stage, every change in order.
-std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes);
+/// Of each stage, every change in order; `of`: the device's or the host's.
+std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const std::vector<PassRun>& passes,
+                                                   std::int64_t ChunkCosts::*of = &ChunkCosts::kept_bytes);
 
 /// Most passes of stages that a run takes on: beyond, memory and time are no longer those of an answer.
 inline constexpr std::int64_t kMostPasses = 4'000'000;

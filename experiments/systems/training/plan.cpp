@@ -18,19 +18,15 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
             .async_tensor = params.async_tensor_parallel && params.tensor_parallel > 1,
             .balanced = params.context_balanced || params.context_parallel == 1,
-            .overlap_gradients = params.overlap_gradients,
-            .overlap_gathers = params.overlap_gathers,
-            .gradients_fp32 = params.gradients_fp32,
-            .gradient_buckets = params.gradient_buckets,
-            .update_apart = params.update_apart,
-            .gradients_anew = params.gradients_anew,
             .exchange = params.context_exchange,
             .dispatch = params.expert_dispatch,
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers,
             .stage_recompute_layers = params.stage_recompute_layers,
-            .offload_optimizer = params.offload_optimizer};
+            .offload_optimizer = params.offload_optimizer,
+            .offload_activations = params.offload_activations};
+  static_cast<GradientParams&>(plan) = params;
   const auto refuse = [&](std::string reason) {
     if (!why) why = std::move(reason);
   };

@@ -57,7 +57,34 @@ constexpr auto enum_names(PlanRank) {
   return sim::names<PlanRank>({{"time", time}, {"memory", memory}, {"energy", energy}, {"cost", cost}});
 }
 
-struct PlanParams {
+/// What becomes of gradients: a part of every plan, searched over by none.
+struct GradientParams {
+  bool overlap_gradients = true, overlap_gathers = false, gradients_fp32 = false, gradient_buckets = false;
+  bool update_apart = false, gradients_anew = false;
+
+  static constexpr auto fields() {
+    using G = GradientParams;
+    return sim::FieldTable{
+        sim::field("overlap_gradients", &G::overlap_gradients,
+                   "Whether gradients are summed over the copies while the backward pass goes on."),
+        sim::field("overlap_gathers", &G::overlap_gathers,
+                   "Whether weights that ZeRO's copies gather after a step are gathered beside the next one's first "
+                   "forward pass."),
+        sim::field("gradients_fp32", &G::gradients_fp32,
+                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
+        sim::field(
+            "gradient_buckets", &G::gradient_buckets,
+            "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
+        sim::field("update_apart", &G::update_apart,
+                   "Whether the optimizer's parameters are fp32 copies of 16-bit weights. Gradients are then cast to "
+                   "fp32 before its update and weights back after it, by kernels of their own."),
+        sim::field("gradients_anew", &G::gradients_anew,
+                   "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
+                   "PyTorch (set_to_none); else they keep their memory.")};
+  }
+};
+
+struct PlanParams : GradientParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   ExpertDispatch expert_dispatch = ExpertDispatch::rows;
@@ -70,69 +97,61 @@ struct PlanParams {
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
   std::vector<double> offload_optimizer;
-  bool overlap_gradients = true, overlap_gathers = false, gradients_fp32 = false, gradient_buckets = false;
-  bool update_apart = false, gradients_anew = false;
+  double offload_activations = 0;
   std::optional<PlanRank> best_by;
 
   static constexpr auto fields() {
     using sim::Unit;
     using P = PlanParams;
     constexpr sim::Range kRanks = sim::between(1, 1 << 14), kCopies = sim::between(1, 1 << 20);  // products fit 63 bits
-    return sim::FieldTable{
-        sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
-        sim::field("stage_tensor_parallel", &P::stage_tensor_parallel, Unit::count, kRanks,
-                   "The same for each stage, the first stage first; none: tensor_parallel for all."),
-        sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
-                   "Ranks that share each sequence's tokens, attention included."),
-        sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
-        sim::field("context_balanced", &P::context_balanced,
-                   "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
-                   "pieces follow one another, and all wait for the last."),
-        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kRanks,
-                   "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
-        sim::field("expert_dispatch", &P::expert_dispatch,
-                   "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
-        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks, "Stages that share the layers."),
-        sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
-                   "Copies of all this; null: as many as the devices allow."),
-        sim::field("micro_batch", &P::micro_batch, Unit::count, sim::between(1, 1 << 20),
-                   "Sequences that a copy runs at a time."),
-        sim::field("interleave", &P::interleave, Unit::count, sim::between(1, 4096), "Chunks of the model a stage."),
-        sim::field("sequence_parallel", &P::sequence_parallel,
-                   "Whether ranks of tensor parallelism share tokens between the products of a layer."),
-        sim::field("async_tensor_parallel", &P::async_tensor_parallel,
-                   "Whether gathers and scatters of sequence parallelism run beside the products that read or make "
-                   "what they carry, piece by piece."),
-        sim::field("zero", &P::zero, "States that the copies share out in place of each holding all."),
-        sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
-        sim::field("recompute_layers", &P::recompute_layers, Unit::layers, sim::at_least(0),
-                   "Layers of a stage that do so, the first ones; null: all."),
-        sim::field("stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
-                   "The same for each stage, the first stage first; none: recompute_layers for all."),
-        sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
-                   "Share of the optimizer's states that is in the host's memory and comes over machine.host_link for "
-                   "the step: one for each stage, or one for all; none: 0."),
-        sim::field("overlap_gradients", &P::overlap_gradients,
-                   "Whether gradients are summed over the copies while the backward pass goes on."),
-        sim::field("overlap_gathers", &P::overlap_gathers,
-                   "Whether weights that ZeRO's copies gather after a step are gathered beside the next one's first "
-                   "forward pass."),
-        sim::field("gradients_fp32", &P::gradients_fp32,
-                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
-        sim::field(
-            "gradient_buckets", &P::gradient_buckets,
-            "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
-        sim::field("update_apart", &P::update_apart,
-                   "Whether the optimizer's parameters are fp32 copies of 16-bit weights. Gradients are then cast to "
-                   "fp32 before its update and weights back after it, by kernels of their own."),
-        sim::field("gradients_anew", &P::gradients_anew,
-                   "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
-                   "PyTorch (set_to_none); else they keep their memory."),
-        sim::field(
-            "best_by", &P::best_by,
-            "The plan is the best by this of those that `orrery plans` looks at, whatever stands here of what it "
-            "searches over; null: it is as written."),
-    };
+    return sim::joined(
+        sim::FieldTable{
+            sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
+            sim::field("stage_tensor_parallel", &P::stage_tensor_parallel, Unit::count, kRanks,
+                       "The same for each stage, the first stage first; none: tensor_parallel for all."),
+            sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
+                       "Ranks that share each sequence's tokens, attention included."),
+            sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
+            sim::field(
+                "context_balanced", &P::context_balanced,
+                "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
+                "pieces follow one another, and all wait for the last."),
+            sim::field("expert_parallel", &P::expert_parallel, Unit::count, kRanks,
+                       "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
+            sim::field("expert_dispatch", &P::expert_dispatch,
+                       "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
+            sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks,
+                       "Stages that share the layers."),
+            sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
+                       "Copies of all this; null: as many as the devices allow."),
+            sim::field("micro_batch", &P::micro_batch, Unit::count, sim::between(1, 1 << 20),
+                       "Sequences that a copy runs at a time."),
+            sim::field("interleave", &P::interleave, Unit::count, sim::between(1, 4096),
+                       "Chunks of the model a stage."),
+            sim::field("sequence_parallel", &P::sequence_parallel,
+                       "Whether ranks of tensor parallelism share tokens between the products of a layer."),
+            sim::field("async_tensor_parallel", &P::async_tensor_parallel,
+                       "Whether gathers and scatters of sequence parallelism run beside the products that read or make "
+                       "what they carry, piece by piece."),
+            sim::field("zero", &P::zero, "States that the copies share out in place of each holding all."),
+            sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
+            sim::field("recompute_layers", &P::recompute_layers, Unit::layers, sim::at_least(0),
+                       "Layers of a stage that do so, the first ones; null: all."),
+            sim::field("stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
+                       "The same for each stage, the first stage first; none: recompute_layers for all."),
+            sim::field(
+                "offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
+                "Share of the optimizer's states that is in the host's memory and comes over machine.host_link for "
+                "the step: one for each stage, or one for all; none: 0."),
+            sim::field(
+                "offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
+                "Share of the activations of layers that goes to the host's memory over machine.host_link as they "
+                "are made, beside the forward pass, and comes back beside the backward pass."),
+            sim::field(
+                "best_by", &P::best_by,
+                "The plan is the best by this of those that `orrery plans` looks at, whatever stands here of what it "
+                "searches over; null: it is as written.")},
+        sim::inherited<P>(GradientParams::fields()));
   }
 };
 
@@ -147,12 +166,10 @@ struct LayerShare {
 };
 
 /// A plan for a batch, checked.
-struct Plan {
+struct Plan : GradientParams {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, async_tensor = false, balanced = true, overlap_gradients = true, overlap_gathers = false;
-  bool gradients_fp32 = false;
-  bool gradient_buckets = false, update_apart = false, gradients_anew = false;
+  bool sequence = false, async_tensor = false, balanced = true;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
   Zero zero = Zero::none;
@@ -161,7 +178,8 @@ struct Plan {
   std::vector<std::int64_t> stage_recompute_layers;  ///< by stage; empty: recompute_layers
   std::vector<std::int64_t> stage_tensor;            ///< by stage; empty: tensor
   std::vector<double> offload_optimizer;             ///< by stage, or one for all; empty: 0
-  std::optional<std::int64_t> head_stage;            ///< that has the head; none: the last
+  double offload_activations = 0;
+  std::optional<std::int64_t> head_stage;  ///< that has the head; none: the last
   std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
   /// Of all stages.
   std::int64_t ranks() const {

@@ -59,10 +59,11 @@ class PlanSearch {
   void plans_of(std::int64_t devices) {
     devices_ = devices;
     const std::int64_t node = std::min(devices, config_.machine.node_devices);
-    if (const auto why = machine_obstacle(config_.machine, devices)) {
-      ++result_.left_out[*why];
-      return;
-    }
+    for (const auto& why : {machine_obstacle(config_.machine, devices), offload_obstacle(config_)})
+      if (why) {
+        ++result_.left_out[*why];
+        return;
+      }
     const std::vector<std::int64_t> contexts =
         params_.context_parallel.empty() ? std::vector<std::int64_t>{1} : params_.context_parallel;
     for (const std::int64_t tensor : chosen(divisors(devices), params_.tensor_parallel)) {
@@ -101,15 +102,12 @@ class PlanSearch {
   /// What is not searched over, as the config's plan has it.
   Plan as_configured() const {
     const PlanParams& p = config_.params.plan;
-    return {.balanced = p.context_balanced,
-            .overlap_gradients = p.overlap_gradients,
-            .overlap_gathers = p.overlap_gathers,
-            .gradients_fp32 = p.gradients_fp32,
-            .gradient_buckets = p.gradient_buckets,
-            .update_apart = p.update_apart,
-            .gradients_anew = p.gradients_anew,
-            .exchange = p.context_exchange,
-            .dispatch = p.expert_dispatch};
+    Plan plan{.balanced = p.context_balanced,
+              .exchange = p.context_exchange,
+              .dispatch = p.expert_dispatch,
+              .offload_activations = p.offload_activations};
+    static_cast<GradientParams&>(plan) = p;
+    return plan;
   }
 
   /// With and without sequence parallelism, where there can be either.

@@ -18,6 +18,17 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
   return schedule.obstacle(view);
 }
 
+/// Why activations cannot go to the host under the schedule; nothing if they can.
+std::optional<std::string> halves_obstacle(const policies::PipelineSchedule& schedule, const Plan& plan) {
+  if (plan.offload_activations <= 0) return std::nullopt;
+  for (const auto& device :
+       schedule.order({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks}))
+    for (const policies::StagePass& pass : device)
+      if (pass.kind == policies::PassKind::backward_input)
+        return "offload_activations with a schedule that halves backward passes is not modelled";
+  return std::nullopt;
+}
+
 double step_energy(const TrainingMachine& machine, const TrainingResult& result) {
   const auto ranks = [&](std::size_t s) {
     return static_cast<double>(result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
@@ -178,6 +189,8 @@ std::optional<std::string> mixed_obstacle(const TrainingMachine& machine, const 
 }
 
 std::optional<std::string> offload_obstacle(const TrainingConfig& config) {
+  if (config.params.plan.offload_activations > 0 && !config.machine.host_link)
+    return "offload_activations needs machine.host_link: the machine has no way to its host's memory";
   if (config.params.plan.offload_optimizer.empty()) return std::nullopt;
   if (!config.machine.host_link)
     return "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
@@ -247,6 +260,7 @@ TrainingResult train(const TrainingConfig& config) {
                       pass_count(result.plan), kMostPasses);
   if (!why) why = offload_obstacle(config);
   if (!why) why = schedule_obstacle(*schedule, result.plan);
+  if (!why) why = halves_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (!why) why = mixed_obstacle(config.machine, result.plan);
   if (!why && !config.machine.slow.empty() && !result.plan.stage_tensor.empty())

@@ -50,6 +50,18 @@ void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, st
   chunk.kept_bytes += (count - again) * layer.saved_bytes + again * left;
 }
 
+/// Sends the plan's share of the layers' activations to the host; edges keep theirs.
+void offload_activations(const TrainingMachine& machine, const Plan& plan, ChunkCosts& chunk) {
+  if (!machine.host_link || plan.offload_activations <= 0 || chunk.layers == 0) return;
+  chunk.host_bytes = static_cast<std::int64_t>(plan.offload_activations * static_cast<double>(chunk.kept_bytes));
+  chunk.kept_bytes -= chunk.host_bytes;
+  const hw::LinkPart& link = *machine.host_link;
+  chunk.host_out_s = hw::transfer_time(link, chunk.host_bytes, chunk.layers, hw::LinkDirection::reverse);
+  chunk.host_back_s = hw::transfer_time(link, chunk.host_bytes, chunk.layers);
+  chunk.host_first_s = hw::transfer_time(link, chunk.host_bytes / chunk.layers);
+  chunk.shared_j += 2 * hw::transfer_energy(link, chunk.host_bytes, chunk.layers);
+}
+
 void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
   chunk.forward += edge.forward;
   chunk.backward_input += edge.backward_input;
@@ -185,14 +197,22 @@ StageCosts slowed(StageCosts stage, double slower) {
 }
 
 double ChunkCosts::forward_s() const {
-  return std::max(forward.length_s(), gathers_beside_s) + gathers_exposed_s;
+  return std::max({forward.length_s(), gathers_beside_s, host_out_s}) + gathers_exposed_s;
 }
 
 double ChunkCosts::backward_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  return std::max(sum.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
+  // The first layer's activations come before anything else can run; the others beside what runs.
+  const double beside = std::max(gathers_beside_s + scatters_beside_s, host_back_s - host_first_s);
+  return host_first_s + std::max(sum.length_s(), beside) + scatters_exposed_s;
+}
+
+double ChunkCosts::host_waits_s() const {
+  ChunkCosts without = *this;
+  without.host_out_s = without.host_back_s = without.host_first_s = 0;
+  return forward_s() - without.forward_s() + backward_s() - without.backward_s();
 }
 
 double ChunkCosts::backward_waits_s() const {
@@ -254,6 +274,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     left -= count;
     again -= repeated;
     add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
+    offload_activations(machine, plan, chunk);
     chunk.first = s == 0 && c == 0;
     chunk.last = s == plan.head() && c == plan.chunks - 1;
     if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
@@ -300,7 +321,12 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   if (stage.host_gradients_s > 0)  // gradients go to the host as they are made
     stage.gradient_bytes -= static_cast<std::int64_t>(plan.offloaded(s) * static_cast<double>(stage.gradient_bytes));
   add_update_memory(plan, stated, 1 - plan.offloaded(s), all.largest_bytes, stage);
-  stage.buffer_bytes = machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
+  // Of offloaded activations a layer's are on their way while the next one's are made or read.
+  std::int64_t staged = 0;
+  for (const ChunkCosts& chunk : stage.chunks)
+    if (chunk.host_bytes > 0) staged = std::max(staged, 2 * chunk.host_bytes / chunk.layers);
+  stage.buffer_bytes =
+      staged + machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;

@@ -48,6 +48,14 @@ const FigureTable<StageSource>& stage_table() {
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
        [](const S& s) { return bytes(s.memory().buffers); },
        [](const S& s) { return bytes(s.costs().offloaded_bytes); }},
+      {"host_activation_bytes", "B", "Activations of a rank in the host's memory, when most are.",
+       [](const S& s) { return bytes(s.of.result.run.peak_host_bytes[s.stage]); }},
+      {"host_waits_s", "s", "Of a step: its passes wait for activations on their way to the host's memory or back.",
+       [](const S& s) {
+         double waits = 0;
+         for (const ChunkCosts& chunk : s.costs().chunks) waits += chunk.host_waits_s();
+         return waits * static_cast<double>(s.of.result.plan.micro_batches);
+       }},
       {"memory_moment", "",
        "When a rank of it holds that: `passes`, when most activations are kept; `last_gradients`, when the backward "
        "pass ends; `update`, the optimizer's.",
