@@ -5,6 +5,7 @@
 #include "experiments/systems/training/launch_flags.hpp"
 #include "experiments/systems/training/planner.hpp"
 #include "experiments/systems/training/stage_division.hpp"
+#include "hw/parts/catalog.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -75,15 +76,20 @@ std::vector<std::int64_t> even(std::int64_t layers, std::int64_t stages) {
 }  // namespace
 
 TEST_CASE("A scored plan is the closed form of its step, and keeps what its run keeps", "[prop]") {
-  const TrainingConfig all = read();
+  TrainingConfig all = read();
+  all.machine.host_link = hw::read_part<hw::LinkPart>((home_folder() / "hw/catalog/pcie5-x16.json").string()).part;
   CostTable table(all.machine, all.model);
   const auto& schedules = test_systems().registry<policies::ScheduleRegistry>();
   sim::Faults faults;
   const auto plain = schedules.prepare("1f1b", nullptr, {}, faults).make();
   const auto chunked = schedules.prepare("interleaved", nullptr, {}, faults).make();
   std::size_t number = 0;
-  for (const Plan& plan : every_plan(all)) {
+  for (Plan plan : every_plan(all)) {
     if (number++ % 7 != 0) continue;
+    plan.update_apart = number % 2 == 0;
+    plan.gradients_anew = number % 3 == 0;
+    plan.gradients_fp32 = number % 5 == 0;
+    plan.offload_activations = number % 4 == 0 ? 0.5 : 0;
     const StepCosts costs = step_costs(table, all.machine, plan, even(12, plan.pipeline));
     const ScoredPlan scored = score(table, all.machine, plan, 12);
     CHECK(scored.closed_s == closed_form(costs).time_s);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "sim/base/units.hpp"
 #include "tools/orrery/summary_table.hpp"
@@ -81,15 +83,18 @@ std::string training_table(const Node& summary) {
     if (summary.at("whole.cost") != nullptr) out += fmt::format(", cost {:.4g}", number_at(summary, "whole.cost"));
     out += '\n';
   }
-  out += fmt::format("\n{:>6} {:>7} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}\n", "stage", "layers", "forward",
-                     "backward", "busy", "weights", "optimizer", "activations", "all");
+  out += fmt::format("\n{:>6} {:>7} {:>10} {:>10} {:>10}", "stage", "layers", "forward", "backward", "busy");
+  const std::array held{"weights", "gradients", "optimizer", "activations", "working", "peak"};
+  for (const char* what : held) out += fmt::format(" {:>11}", what == std::string_view("peak") ? "all" : what);
+  out += '\n';
   const std::vector<Node>& stages = summary.find("stages")->items();
-  for (std::size_t i = 0; i < std::min(kStages, stages.size()); ++i)
-    out += fmt::format("{:>6} {:>7.0f} {:>10} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}\n", i,
-                       number_at(stages[i], "layers"), figure(stages[i], "forward_s", Unit::seconds),
-                       figure(stages[i], "backward_s", Unit::seconds), figure(stages[i], "busy_s", Unit::seconds),
-                       bytes(stages[i], "memory_bytes.weights"), bytes(stages[i], "memory_bytes.optimizer"),
-                       bytes(stages[i], "memory_bytes.activations"), bytes(stages[i], "memory_bytes.peak"));
+  for (std::size_t i = 0; i < std::min(kStages, stages.size()); ++i) {
+    out += fmt::format("{:>6} {:>7.0f} {:>10} {:>10} {:>10}", i, number_at(stages[i], "layers"),
+                       figure(stages[i], "forward_s", Unit::seconds), figure(stages[i], "backward_s", Unit::seconds),
+                       figure(stages[i], "busy_s", Unit::seconds));
+    for (const char* what : held) out += fmt::format(" {:>11}", bytes(stages[i], fmt::format("memory_bytes.{}", what)));
+    out += '\n';
+  }
   if (stages.size() > kStages) out += fmt::format("{:>6} and {} more: stages.csv\n", "…", stages.size() - kStages);
   return out;
 }
