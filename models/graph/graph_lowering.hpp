@@ -1,11 +1,12 @@
 // From operators to kernels: what a device is asked to run for one op under given sizes.
 //
-// An op is one launch (an optimizer's step with the attribute `step_casts` up to three); a view is none; a loop is its region `trips` times; a branch is the side that its attribute
-// `condition` (a size; not zero: the first region) selects. Products become Gemm (a weight of two dimensions folds the
-// batch into rows), GroupedGemm (rows spread evenly over the active groups), Conv (gradients as products of the same
-// work), Sparse, Fft and attention kernels; everything else is a pass over memory with the op's own FLOPs and bytes. A
-// fused op with a product inside is hw::Fused, one without is a compiled pass. An elementwise op with a broadcast or
-// sliced operand, and a cast to more bits, goes one by one (hw::Pass). Communication is listed apart.
+// An op is one launch (an optimizer's step with the attribute `step_casts` up to three); a view is none; a loop is its
+// region `trips` times; a branch is the side that its attribute `condition` (a size; not zero: the first region)
+// selects. Products become Gemm (a weight of two dimensions folds the batch into rows), GroupedGemm (rows spread evenly
+// over the active groups), Conv (gradients as products of the same work), Sparse, Fft and attention kernels; everything
+// else is a pass over memory with the op's own FLOPs and bytes. A fused op with a product inside is hw::Fused, one
+// without is a compiled pass. An elementwise op with a broadcast or sliced operand, and a cast to more bits, goes one by
+// one (hw::Pass). Communication is listed apart.
 #pragma once
 
 #include <vector>

@@ -69,4 +69,8 @@ void register_graph_passes(PassRegistry& registry) {
   register_memory_passes(registry);
 }
 
+bool sizes_known(const models::OpGraph& graph, const models::Bindings& bindings) {
+  return std::ranges::all_of(graph.symbols(), [&](models::Symbol symbol) { return bindings.find(symbol).has_value(); });
+}
+
 }  // namespace orrery::policies

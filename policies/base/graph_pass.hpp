@@ -76,6 +76,9 @@ class GraphPass {
   virtual models::OpGraph run(const models::OpGraph& graph, const PassContext& context, PassReport& report) const = 0;
 };
 
+/// Whether every size of the graph follows from the bindings.
+bool sizes_known(const models::OpGraph& graph, const models::Bindings& bindings);
+
 using PassRegistry = sim::Registry<GraphPass>;
 
 /// Adds the passes of every folder.

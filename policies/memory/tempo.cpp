@@ -129,11 +129,6 @@ class Tempo final : public GraphPass {
   }
 
  private:
-  static bool sizes_known(const OpGraph& graph, const Bindings& bindings) {
-    return std::ranges::all_of(graph.symbols(),
-                               [&](models::Symbol symbol) { return bindings.find(symbol).has_value(); });
-  }
-
   OpGraph rewritten(const OpGraph& graph, std::int64_t layers, TempoCounts& counts) const {
     const TempoRewrites how{p_.gelu, p_.norm, p_.attention, layers, p_.layer};
     return rewrite_saved_tensors(graph, how, counts);

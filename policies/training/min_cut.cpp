@@ -102,14 +102,20 @@ BackwardUse backward_use(const OpGraph& graph, TensorId id) {
   return use;
 }
 
+/// Whether another region's forward pass reads a tensor's memory, through views of its own region.
+bool leaves_region(const OpGraph& graph, const std::vector<std::int32_t>& region, TensorId id) {
+  const std::int32_t own = region[index(*graph.producer(id))];
+  for (const OpId reader : graph.consumers(id)) {
+    const OpNode& op = graph.op(reader);
+    if (op.phase != models::Phase::forward) continue;
+    if (region[index(reader)] != own) return true;
+    if (info(op.kind).pattern == Pattern::view && leaves_region(graph, region, op.outputs.front())) return true;
+  }
+  return false;
+}
+
 /// Forward tensors that are kept, by number: the cut.
 std::vector<bool> kept_tensors(const OpGraph& graph, const std::vector<std::int32_t>& region, const Bindings& sizes) {
-  const auto leaves = [&](TensorId id, OpId maker) {
-    const auto readers = graph.consumers(id);
-    return std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-      return graph.op(reader).phase == models::Phase::forward && region[index(reader)] != region[index(maker)];
-    });
-  };
   std::int64_t all_bytes = 1;
   for (const TensorId id : graph.tensors())
     if (is_forward_made(graph, id)) all_bytes += bytes_of(graph, id, sizes);
@@ -118,8 +124,7 @@ std::vector<bool> kept_tensors(const OpGraph& graph, const std::vector<std::int3
   std::vector<std::size_t> in(graph.tensor_count(), 0);  // a tensor's first vertex; its second follows
   for (const TensorId id : graph.tensors()) {
     if (!is_forward_made(graph, id)) continue;
-    const OpId made_by = *graph.producer(id);
-    const OpNode& maker = graph.op(made_by);
+    const OpNode& maker = graph.op(*graph.producer(id));
     const bool view = info(maker.kind).pattern == Pattern::view;  // has no memory to keep
     in[index(id)] = network.add_vertex();
     network.add_vertex();
@@ -129,7 +134,7 @@ std::vector<bool> kept_tensors(const OpGraph& graph, const std::vector<std::int3
     if (view) continue;
     const BackwardUse use = backward_use(graph, id);
     if (use.read) network.add_edge(in[index(id)] + 1, sink, all_bytes);
-    if (use.whole || !joins_its_reader(maker) || leaves(id, made_by))
+    if (use.whole || !joins_its_reader(maker) || leaves_region(graph, region, id))
       network.add_edge(source, in[index(id)], all_bytes);
   }
   const std::vector<bool> reached = network.source_side(source, sink);
@@ -231,6 +236,10 @@ class MinCutPass final : public GraphPass {
       throw GraphError("min_cut: expected a training graph; run autodiff before");
     if (std::ranges::any_of(graph.ops(), [&](OpId id) { return graph.op(id).kind == OpKind::fused; }))
       throw GraphError("min_cut: expected a graph without fused ops; fusion runs after it");
+    if (!sizes_known(graph, context.typical)) {
+      report.notes.push_back("sizes are not known, so nothing can be weighed: the graph stays as it was");
+      return graph;
+    }
     Rebuilder rebuilder(graph, kept_tensors(graph, forward_regions(graph, p_.scope), context.typical));
     OpGraph done = rebuilder.run();
     const double before = saved_bytes(graph, context.typical), after = saved_bytes(done, context.typical);

@@ -156,10 +156,6 @@ class RecomputePass final : public GraphPass {
   }
 
  private:
-  static bool sizes_known(const OpGraph& graph, const Bindings& bindings) {
-    return std::ranges::all_of(graph.symbols(), [&](Symbol symbol) { return bindings.find(symbol).has_value(); });
-  }
-
   RecomputeParams p_;
 };
 

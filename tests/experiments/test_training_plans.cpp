@@ -194,6 +194,33 @@ TEST_CASE("Each objective has its own best, and energy is the run's", "[prop]") 
         Approx(run.at("energy_j.total")->as_number() - idle).epsilon(1e-9));
 }
 
+TEST_CASE("Plans with activations in the host's memory are found where nothing else fits", "[unit]") {
+  // Copies of the whole model, two sequences at a time: 6.2 GiB, and 3.9 with activations in the host's memory.
+  const auto asked = [](const char* shares, bool link) {
+    sim::Node root =
+        config("training_plans", "5 GiB",
+               std::string(R"({"recompute": ["none"], "zero": ["none"], "tensor_parallel": [1], )") +
+                   R"("pipeline_parallel": [1], "micro_batch": [2], "offload_activations": )" + shares + "}");
+    if (link) root.find("machine")->set("host_link", sim::Node::string("pcie5-x16"));
+    return root;
+  };
+  const auto result = [&](const char* shares) {
+    return read_experiment(test_systems(), asked(shares, true))->run({}).summary;
+  };
+  CHECK(result("[0]").at("status")->as_string() == "infeasible");
+  const sim::Node found = result("[0, 1]");
+  REQUIRE(found.at("status")->as_string() == "ok");
+  REQUIRE(found.find("training_plans")->items().size() == 1);
+  CHECK(found.find("training_plans")->items().front().find("offload_activations")->as_number() == 1);
+  CHECK(found.at("evaluated")->as_number() == 2);
+  try {
+    (void)read_experiment(test_systems(), asked("[0.5]", false));
+    FAIL("no link, no fault");
+  } catch (const sim::ConfigError& error) {
+    CHECK_THAT(error.faults().front().text(), Contains("expected machine.host_link"));
+  }
+}
+
 TEST_CASE("A plan is read as the table prints it", "[unit]") {
   const PlanParams plan = parse_plan("8 4x3 2 1 yes by_op weights");
   CHECK(plan.tensor_parallel == 8);
@@ -216,6 +243,11 @@ TEST_CASE("A plan is read as the table prints it", "[unit]") {
   CHECK_FALSE(own.async_tensor_parallel);  // no sequence parallelism that it could run beside products
   CHECK(own.interleave == 1);
   CHECK(own.stage_tensor_parallel.empty());
+  const PlanParams away = parse_plan("2 4 2 1 no by_op+0.5 none");
+  CHECK(away.recompute == Recompute::by_op);
+  CHECK(away.offload_activations == 0.5);
+  CHECK(parse_plan("2 4 2 1 no full none", away).offload_activations == 0);
+  CHECK_THROWS_WITH(parse_plan("2 4 2 1 no full+2 none"), Contains("expected a share up to 1 behind the +"));
   CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes none"), Contains("expected seven words"));
   CHECK_THROWS_WITH(parse_plan("8c 4 2 1 yes none none"),
                     Contains("expected ranks of context parallelism behind the c"));

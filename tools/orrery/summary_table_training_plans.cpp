@@ -23,6 +23,12 @@ std::string copies(const Node& plan) {
   return fmt::format("{:.0f}", number_at(plan, "data_parallel")) + (experts > 1 ? fmt::format("e{:.0f}", experts) : "");
 }
 
+/// What runs again, and the share of activations in the host's memory behind a +.
+std::string again(const Node& plan) {
+  const double share = number_at(plan, "offload_activations");
+  return plan.find("recompute")->as_string() + (share > 0 ? fmt::format("+{:g}", share) : "");
+}
+
 std::string plan_row(const Node& plan) {
   const Node* ran = plan.find("iteration_s");
   const std::string bubble =
@@ -34,7 +40,7 @@ std::string plan_row(const Node& plan) {
   std::string row = fmt::format(
       "{:>6} {:>6} {:>6} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}", tensor_ranks(plan), stages,
       copies(plan), number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-      plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
+      again(plan), plan.find("zero")->as_string(),
       sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
       number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
   if (!plan.find("stages_alike")->as_boolean())
@@ -48,7 +54,7 @@ std::string plan_words(const Node& plan) {
   const double chunks = number_at(plan, "interleave");
   return fmt::format("{} {:.0f}{} {} {:.0f} {} {} {}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
                      chunks > 1 ? fmt::format("x{:.0f}", chunks) : "", copies(plan), number_at(plan, "micro_batch"),
-                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
+                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", again(plan),
                      plan.find("zero")->as_string());
 }
 

@@ -23,6 +23,7 @@ PlanParams params_of(const Plan& plan, PlanParams params) {
   params.async_tensor_parallel = plan.async_tensor;
   params.recompute = plan.recompute;
   params.zero = plan.zero;
+  params.offload_activations = plan.offload_activations;
   params.recompute_layers.reset();
   params.stage_recompute_layers.clear();
   params.stage_tensor_parallel.clear();

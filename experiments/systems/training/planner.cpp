@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "experiments/systems/training/stage_division.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -59,7 +60,7 @@ class PlanSearch {
   void plans_of(std::int64_t devices) {
     devices_ = devices;
     const std::int64_t node = std::min(devices, config_.machine.node_devices);
-    for (const auto& why : {machine_obstacle(config_.machine, devices), offload_obstacle(config_)})
+    for (const auto& why : {machine_obstacle(config_.machine, devices), offload_obstacle(config_, config_.params.plan)})
       if (why) {
         ++result_.left_out[*why];
         return;
@@ -156,10 +157,19 @@ class PlanSearch {
              chosen_kinds(params_.zero, {Zero::none, Zero::optimizer, Zero::gradients, Zero::weights})) {
           if (plan.copies() == 1 && zero != Zero::none) continue;
           plan.zero = zero;
-          take(plan);
+          for (const double share : shares()) {
+            plan.offload_activations = share;
+            take(plan);
+          }
         }
       }
     }
+  }
+
+  /// Of activations in the host's memory.
+  std::vector<double> shares() const {
+    if (params_.offload_activations.empty()) return {config_.params.plan.offload_activations};
+    return params_.offload_activations;
   }
 
   /// Stages that differ run layers again where they must: not where that is ruled out.
@@ -287,7 +297,7 @@ class PlanSearch {
     const PlanParams params = parse_plan(params_.explain, config_.params.plan);
     asked.plan.plan = make_plan(params, config_.machine.devices, config_.params.workload.global_batch, why);
     const Plan& plan = asked.plan.plan;
-    if (!why) why = offload_obstacle(config_);
+    if (!why) why = offload_obstacle(config_, params);
     if (!why) why = table_.obstacle(plan.share());
     if (!why && plan.pipeline * plan.chunks > table_.layers())
       why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,
@@ -426,7 +436,14 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
   params.sequence_parallel = sequence == "yes";
   params.async_tensor_parallel = params.sequence_parallel && others.async_tensor_parallel;
-  const auto again = sim::value_named<Recompute>(recompute);
+  const std::size_t away = recompute.find('+');
+  params.offload_activations = 0;
+  if (away != std::string::npos) {
+    const auto share = sim::parse_quantity(recompute.substr(away + 1), sim::Unit::none);
+    if (!share || *share <= 0 || *share > 1) fail("a share up to 1 behind the +");
+    params.offload_activations = *share;
+  }
+  const auto again = sim::value_named<Recompute>(recompute.substr(0, away));
   if (!again) fail("none, selective, by_op or full for what runs again");
   params.recompute = *again;
   const auto shares = sim::value_named<Zero>(zero);

@@ -31,6 +31,7 @@ struct PlannerParams {
       interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
+  std::vector<double> offload_activations;
   PlanStages stages = PlanStages::alike;
   PlanRank rank = PlanRank::time;
   std::string explain;
@@ -52,8 +53,11 @@ struct PlannerParams {
                    "Ranks that share experts out; none: all that divide experts and a stage's ranks."),
         sim::field("micro_batch", &P::micro_batch, Unit::count, kSize, "Sequences at a time; none: all up to 64."),
         sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
-        sim::field("recompute", &P::recompute, "What runs again; none: all of it in turn."),
+        sim::field("recompute", &P::recompute,
+                   "What runs again; none: none, selective and full in turn (by_op where it is asked for)."),
         sim::field("zero", &P::zero, "What copies share out; none: all of it in turn."),
+        sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
+                   "Shares of the layers' activations in the host's memory; none: the plan's own alone."),
         sim::field(
             "stages", &P::stages,
             "alike: even stages of one kind; apart: stages too that differ in layers and in how many of them run "
@@ -103,7 +107,8 @@ struct PlannerResult {
 };
 
 /// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies (and ranks that share
-/// experts: 16e8), micro-batch, sequence parallelism, what runs again, ZeRO; everything else is as `others` have it.
+/// experts: 16e8), micro-batch, sequence parallelism, what runs again (and the share of activations in the host's
+/// memory: by_op+0.5), ZeRO; everything else is as `others` have it.
 /// Throws std::invalid_argument with what was expected.
 PlanParams parse_plan(const std::string& text, const PlanParams& others = {});
 

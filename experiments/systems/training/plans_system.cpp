@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "experiments/base/config_experiment.hpp"
@@ -65,6 +66,8 @@ const FigureTable<PlanSource>& plan_table() {
       {"{recompute,zero}", "", "Of the plan.",
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
+      {"offload_activations", "ratio", "Of the layers' activations, in the host's memory.",
+       [](const S& s) { return s.plan.plan.offload_activations; }},
       {"{stage_layers,stage_recompute_layers}", "layers",
        "Of each stage, with strokes between (13|11): all, and those of which something runs again.",
        [](const S& s) { return s.layers_text(); }, [](const S& s) { return s.again_text(); }},
@@ -240,16 +243,17 @@ class TrainingPlansExperiment final : public ConfigExperiment {
     BufferedFile file(path);
     file.buffer() +=
         "tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batch,interleave,"
-        "sequence_parallel,recompute,zero,stage_layers,stage_recompute_layers,devices,closed_form_s,iteration_s,energy_"
+        "sequence_parallel,recompute,zero,offload_activations,stage_layers,stage_recompute_layers,devices,closed_form_"
+        "s,iteration_s,energy_"
         "j,memory_bytes\n";
     file.line_done();
     for (const ScoredPlan& scored : result.best) {
       const Plan& p = scored.plan;
       const PlanSource source{config_, scored, result.layers};
-      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor, p.context,
-             p.pipeline, p.data, p.experts, p.micro_batch, p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute),
-             sim::to_string(p.zero), source.layers_text(), source.again_text(), scored.devices, scored.closed_s,
-             scored.time_s, scored.energy_j, scored.memory_bytes);
+      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{:g},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor,
+             p.context, p.pipeline, p.data, p.experts, p.micro_batch, p.chunks, p.sequence ? 1 : 0,
+             sim::to_string(p.recompute), sim::to_string(p.zero), p.offload_activations, source.layers_text(),
+             source.again_text(), scored.devices, scored.closed_s, scored.time_s, scored.energy_j, scored.memory_bytes);
       file.line_done();
     }
     file.close();
@@ -285,6 +289,10 @@ System training_plans_system() {
         if (!config.params.machine.slow.empty())
           faults.add(place_of(section(root, "machine"), "slow_nodes"),
                      "expected none: plans are compared on equal nodes");
+        const auto& shares = params.offload_activations;
+        if (!config.machine.host_link && std::ranges::any_of(shares, [](double share) { return share > 0; }))
+          faults.add(place_of(node, "offload_activations"),
+                     "expected machine.host_link, over which activations go to the host's memory");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);
           } catch (const std::invalid_argument& error) {

@@ -188,10 +188,10 @@ std::optional<std::string> mixed_obstacle(const TrainingMachine& machine, const 
   return std::nullopt;
 }
 
-std::optional<std::string> offload_obstacle(const TrainingConfig& config) {
-  if (config.params.plan.offload_activations > 0 && !config.machine.host_link)
+std::optional<std::string> offload_obstacle(const TrainingConfig& config, const PlanParams& plan) {
+  if (plan.offload_activations > 0 && !config.machine.host_link)
     return "offload_activations needs machine.host_link: the machine has no way to its host's memory";
-  if (config.params.plan.offload_optimizer.empty()) return std::nullopt;
+  if (plan.offload_optimizer.empty()) return std::nullopt;
   if (!config.machine.host_link)
     return "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
   if (config.machine.offload->host_updates() && !config.machine.host_update)
@@ -258,7 +258,7 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why && pass_count(result.plan) > kMostPasses)
     why = fmt::format("{} passes of stages are more than the {} that are run: larger micro-batches make fewer",
                       pass_count(result.plan), kMostPasses);
-  if (!why) why = offload_obstacle(config);
+  if (!why) why = offload_obstacle(config, config.params.plan);
   if (!why) why = schedule_obstacle(*schedule, result.plan);
   if (!why) why = halves_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());

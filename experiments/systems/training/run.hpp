@@ -57,8 +57,8 @@ std::vector<double> stage_speeds(const TrainingConfig& config, const Plan& plan)
 
 StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const Plan& plan, std::int64_t kept_bytes);
 
-/// Why the machine cannot hold what the config's plan leaves to the host; nothing if it can.
-std::optional<std::string> offload_obstacle(const TrainingConfig& config);
+/// Why the config's machine cannot hold what a plan leaves to the host; nothing if it can.
+std::optional<std::string> offload_obstacle(const TrainingConfig& config, const PlanParams& plan);
 
 TrainingResult train(const TrainingConfig& config);
 /// The same for whoever has a user: what only pricing finds wrong (a kernel that the part cannot run, a graph that

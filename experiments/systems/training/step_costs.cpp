@@ -264,6 +264,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   const CopyGroups copies = copy_groups(machine, plan, s);
   std::int64_t left = layers;
   std::int64_t again = plan.again(s, layers);
+  stage.chunks.reserve(static_cast<std::size_t>(plan.chunks));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
     ChunkCosts chunk;
     // What does not divide goes to the chunks that have no edge: the first stage's later ones, the others' earlier
