@@ -15,10 +15,12 @@ using namespace orrery::experiments::test;
 namespace {
 
 /// The one stage of a decoder of four layers on one H100.
-sim::Node stage(const std::string& plan, int sequence = 512, int global_batch = 1) {
+sim::Node stage(const std::string& plan, int sequence = 512, int global_batch = 1, const std::string& model = "") {
   const sim::Node root = sim::parse_json(R"({"system": "training",
     "machine": {"devices": [{"part": "h100-sxm5-80gb"}]},
-    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
+    "model": {"builder": {"policy": "decoder", "decoder": {)" +
+                                             model +
+                                             R"("layers": 4, "hidden": 1024, "intermediate": 4096,
               "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
     "workload": {"sequence": )" + std::to_string(sequence) +
                                              R"(, "global_batch": )" + std::to_string(global_batch) +
@@ -54,6 +56,10 @@ TEST_CASE("An update with casts of its own holds gradients in fp32 and one more 
   const sim::Node wide = stage(R"("update_apart": true, "gradients_fp32": true)");
   CHECK(moment(wide) == "passes");
   CHECK(bytes(wide, "gradients") == 4 * kParameters);
+  // Nor do weights that are in fp32.
+  const sim::Node single = stage(R"("update_apart": true)", 512, 1, R"("dtype": "fp32", )");
+  CHECK(bytes(single, "gradients") == 4 * kParameters);
+  CHECK(moment(single) == "passes");
   // The casts take time: 30 bytes a parameter in one kernel, 40 in three.
   CHECK(apart.find("optimizer_s")->as_number() > 1.25 * plain.find("optimizer_s")->as_number());
   CHECK(apart.find("optimizer_s")->as_number() > wide.find("optimizer_s")->as_number());

@@ -149,7 +149,7 @@ void offload_states(const TrainingMachine& machine, double share, std::int64_t p
 void add_update_memory(const Plan& plan, std::int64_t parameters, double on_device, std::int64_t largest_bytes,
                        StageCosts& stage) {
   stage.update_gradient_bytes = stage.gradient_bytes;
-  if (!plan.update_apart || plan.gradients_fp32) return;
+  if (!plan.update_apart || stage.gradient_bytes >= 4 * stage.parameters) return;  // in fp32 already
   const auto wide = static_cast<std::int64_t>(4 * on_device * static_cast<double>(parameters));
   // Ranks that share out the optimizer's states alone keep the gradients of the others' parameters.
   stage.update_gradient_bytes = wide + (plan.zero == Zero::optimizer ? stage.gradient_bytes : 0);
