@@ -167,11 +167,6 @@ class ProgressExperiment final : public ConfigExperiment {
     return {};
   }
 
-  double tokens_a_step() const {
-    const auto& w = config_.params.workload;
-    return static_cast<double>(w.global_batch) * static_cast<double>(w.sequence);
-  }
-
   /// The loss by the law; why there is none where there is none.
   std::string follow_law(Progress& progress, const RunSink& sink) const {
     const LossLaw& law = *config_.params.progress.law;
@@ -184,15 +179,17 @@ class ProgressExperiment final : public ConfigExperiment {
         if (policies::multiplies_experts(model, model.op(id)))
           return "the law is of dense models, this one has experts: law.parameters says how many it counts as";
     }
+    const auto& work = config_.params.workload;
+    if (progress.tokens <= 0)
+      progress.tokens = static_cast<double>(work.global_batch) * static_cast<double>(work.sequence);
     const auto after = [&](std::int64_t steps) {
-      return law_loss(law, progress.parameters, static_cast<double>(steps) * tokens_a_step(), tokens_a_step());
+      return law_loss(law, progress.parameters, static_cast<double>(steps) * progress.tokens, progress.tokens);
     };
     progress.law = after(progress.steps);
     if (!std::isfinite(progress.law->loss))
       return fmt::format(
           "by the law {} steps are too few for batches of {:.3g} tokens: no loss has so large a critical batch",
-          progress.steps, tokens_a_step());
-    progress.tokens = tokens_a_step();
+          progress.steps, progress.tokens);
     if (sink.folder)
       write_curve(*sink.folder / "curve.csv", progress, [&](const auto& row) {
         const std::int64_t every = spacing(progress.steps);

@@ -128,9 +128,23 @@ OpNode GraphCopy::node(OpId op) const {
 }
 
 OpId GraphCopy::copy(OpId op) {
-  const OpId added = to_.add(node(op), output_tensors(from_, from_.op(op)));
+  return replace(op, node(op));
+}
+
+OpId GraphCopy::replace(OpId op, OpNode node) {
+  const OpId added = to_.add(std::move(node), output_tensors(from_, from_.op(op)));
   for (std::size_t i = 0; i < from_.op(op).outputs.size(); ++i) put(from_.op(op).outputs[i], to_.op(added).outputs[i]);
   return added;
+}
+
+OpId GraphCopy::add_again(OpId op, OpNode node) {
+  std::vector<Tensor> outputs = output_tensors(from_, from_.op(op));
+  for (Tensor& output : outputs) {
+    output.name += ".again";
+    output.saved = false;
+  }
+  node.name += ".again";
+  return to_.add(std::move(node), std::move(outputs));
 }
 
 OpGraph GraphCopy::finish() {

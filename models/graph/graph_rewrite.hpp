@@ -31,6 +31,11 @@ class GraphCopy {
   std::vector<TensorId> at(std::span<const TensorId> old) const;
   /// Copies an op; its outputs stand for the old one's. Returns the new op.
   OpId copy(OpId op);
+  /// Adds `node` in the place of an op: its outputs stand for that one's.
+  OpId replace(OpId op, OpNode node);
+  /// Adds `node` beside the copy of an op, as what runs it again: its outputs are like that one's, stand for none of
+  /// them, and are not kept between passes.
+  OpId add_again(OpId op, OpNode node);
   /// A copy of the op's node with inputs of the new graph and no outputs, to be changed and added.
   OpNode node(OpId op) const;
   /// Marks the outputs of the old graph and gives the new one away. Throws GraphError if one is missing.

@@ -11,8 +11,7 @@
 // it hands to others is there for them, and nothing is made again across its border. Left out: PyTorch's limits on the
 // length of such chains, and its preference for tensors near the backward pass.
 #include <algorithm>
-#include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/push_relabel_max_flow.hpp>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,51 +20,12 @@
 #include "policies/base/graph_pass.hpp"
 #include "policies/memory/remat.hpp"
 #include "policies/training/regions.hpp"
+#include "sim/max_flow.hpp"
 
 namespace orrery::policies {
 namespace {
 
 using namespace models;
-
-/// A flow network of vertices that are added one by one.
-class CutNetwork {
- public:
-  std::size_t add_vertex() { return boost::add_vertex(graph_); }
-  void add_edge(std::size_t from, std::size_t to, std::int64_t capacity) {
-    const auto forth = boost::add_edge(from, to, {capacity, 0, {}}, graph_).first;
-    const auto back = boost::add_edge(to, from, {0, 0, {}}, graph_).first;
-    graph_[forth].reverse = back;
-    graph_[back].reverse = forth;
-  }
-  /// Vertices on the source's side of a minimum cut, by number.
-  std::vector<bool> source_side(std::size_t source, std::size_t sink) {
-    boost::push_relabel_max_flow(graph_, source, sink, boost::get(&Edge::capacity, graph_),
-                                 boost::get(&Edge::residual, graph_), boost::get(&Edge::reverse, graph_),
-                                 boost::get(boost::vertex_index, graph_));
-    std::vector<bool> reached(boost::num_vertices(graph_), false);
-    std::vector<std::size_t> left{source};
-    reached[source] = true;
-    while (!left.empty()) {
-      const std::size_t at = left.back();
-      left.pop_back();
-      for (auto [edge, end] = boost::out_edges(at, graph_); edge != end; ++edge) {
-        const std::size_t to = boost::target(*edge, graph_);
-        if (graph_[*edge].residual <= 0 || reached[to]) continue;
-        reached[to] = true;
-        left.push_back(to);
-      }
-    }
-    return reached;
-  }
-
- private:
-  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-  struct Edge {
-    std::int64_t capacity = 0, residual = 0;
-    Traits::edge_descriptor reverse;
-  };
-  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge> graph_;
-};
 
 /// Whether fused kernels take an op in for nothing: they read its operands in place of what it made. What needs memory
 /// beside its operands is several kernels.
@@ -119,25 +79,28 @@ std::vector<bool> kept_tensors(const OpGraph& graph, const std::vector<std::int3
   std::int64_t all_bytes = 1;
   for (const TensorId id : graph.tensors())
     if (is_forward_made(graph, id)) all_bytes += bytes_of(graph, id, sizes);
-  CutNetwork network;
-  const std::size_t source = network.add_vertex(), sink = network.add_vertex();
+  constexpr std::size_t kSource = 0, kSink = 1;
+  std::size_t vertices = 2;
+  std::vector<sim::FlowEdge> edges;
   std::vector<std::size_t> in(graph.tensor_count(), 0);  // a tensor's first vertex; its second follows
   for (const TensorId id : graph.tensors()) {
     if (!is_forward_made(graph, id)) continue;
     const OpNode& maker = graph.op(*graph.producer(id));
     const bool view = info(maker.kind).pattern == Pattern::view;  // has no memory to keep
-    in[index(id)] = network.add_vertex();
-    network.add_vertex();
-    network.add_edge(in[index(id)], in[index(id)] + 1, view ? all_bytes : bytes_of(graph, id, sizes));
+    const std::size_t own = in[index(id)] = vertices;
+    vertices += 2;
+    edges.push_back({own, own + 1, view ? all_bytes : bytes_of(graph, id, sizes)});
     for (const TensorId input : maker.inputs)
-      if (is_forward_made(graph, input)) network.add_edge(in[index(input)] + 1, in[index(id)], all_bytes);
+      if (is_forward_made(graph, input)) edges.push_back({in[index(input)] + 1, own, all_bytes});
     if (view) continue;
     const BackwardUse use = backward_use(graph, id);
-    if (use.read) network.add_edge(in[index(id)] + 1, sink, all_bytes);
+    if (use.read) edges.push_back({own + 1, kSink, all_bytes});
     if (use.whole || !joins_its_reader(maker) || leaves_region(graph, region, id))
-      network.add_edge(source, in[index(id)], all_bytes);
+      edges.push_back({kSource, own, all_bytes});
   }
-  const std::vector<bool> reached = network.source_side(source, sink);
+  if (all_bytes > std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(edges.size() + 1))
+    throw GraphError("min_cut: more bytes than can be weighed; smaller typical sizes make fewer");
+  const std::vector<bool> reached = sim::max_flow(vertices, edges, kSource, kSink).source_side;
   std::vector<bool> kept(graph.tensor_count(), false);
   for (const TensorId id : graph.tensors())
     kept[index(id)] = in[index(id)] > 0 && reached[in[index(id)]] && !reached[in[index(id)] + 1];
@@ -160,7 +123,7 @@ class Rebuilder {
       OpNode node = copy_.node(id);
       for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
         node.inputs[slot] = made(graph.op(id).inputs[slot], again);
-      add(id, std::move(node), nullptr);
+      copy_.replace(id, std::move(node));
     }
     OpGraph done = copy_.finish();
     mark_saved(done);
@@ -179,30 +142,12 @@ class Rebuilder {
     OpNode node = copy_.node(maker);
     for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
       node.inputs[slot] = made(graph.op(maker).inputs[slot], again);
-    node.name += ".again";
     node.phase = models::Phase::backward;
-    add(maker, std::move(node), &again);
+    const OpId added = copy_.add_again(maker, std::move(node));
+    const std::vector<TensorId>& old = graph.op(maker).outputs;
+    for (std::size_t i = 0; i < old.size(); ++i) again.insert_or_assign(old[i], copy_.to().op(added).outputs[i]);
     ops_again += 1;
     return again.at(id);
-  }
-
-  /// Adds an op; what it makes stands for the old outputs, or in `again` where it is made again.
-  void add(OpId id, OpNode node, std::map<TensorId, TensorId>* again) {
-    const std::vector<TensorId> old = copy_.from().op(id).outputs;
-    std::vector<Tensor> outputs;
-    for (const TensorId output : old) {
-      outputs.push_back(copy_.from().tensor(output));
-      if (again != nullptr) outputs.back().name += ".again";
-      outputs.back().saved = false;
-    }
-    const OpId added = copy_.to().add(std::move(node), std::move(outputs));
-    for (std::size_t i = 0; i < old.size(); ++i) {
-      const TensorId now = copy_.to().op(added).outputs[i];
-      if (again != nullptr)
-        again->insert_or_assign(old[i], now);
-      else
-        copy_.put(old[i], now);
-    }
   }
 
   GraphCopy copy_;

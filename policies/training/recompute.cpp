@@ -58,7 +58,7 @@ class Recomputer {
       OpNode node = copy_.node(id);
       for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
         if (const auto& made = again_[index(graph.op(id).inputs[slot])]) node.inputs[slot] = *made;
-      add(id, std::move(node), "");
+      copy_.replace(id, std::move(node));
     }
     OpGraph done = copy_.finish();
     mark_saved(done);
@@ -97,29 +97,12 @@ class Recomputer {
       OpNode node = copy_.node(id);
       for (std::size_t slot = 0; slot < node.inputs.size(); ++slot)
         if (const auto& made = again_[index(graph.op(id).inputs[slot])]) node.inputs[slot] = *made;
-      node.name += ".again";
       node.phase = models::Phase::backward;
-      add(id, std::move(node), ".again");
+      const OpId added = copy_.add_again(id, std::move(node));
+      const std::vector<TensorId>& old = graph.op(id).outputs;
+      for (std::size_t i = 0; i < old.size(); ++i)
+        if (dropped(old[i])) again_[index(old[i])] = copy_.to().op(added).outputs[i];
       ops_again += 1;
-    }
-  }
-
-  /// Adds an op; what it makes stands for the old outputs, or beside them where there is a suffix.
-  void add(OpId id, OpNode node, const std::string& suffix) {
-    const std::vector<TensorId> old = copy_.from().op(id).outputs;
-    std::vector<Tensor> outputs;
-    for (const TensorId output : old) {
-      outputs.push_back(copy_.from().tensor(output));
-      outputs.back().name += suffix;
-      outputs.back().saved = false;
-    }
-    const OpId added = copy_.to().add(std::move(node), std::move(outputs));
-    for (std::size_t i = 0; i < old.size(); ++i) {
-      const TensorId now = copy_.to().op(added).outputs[i];
-      if (suffix.empty())
-        copy_.put(old[i], now);
-      else if (dropped(old[i]))
-        again_[index(old[i])] = now;
     }
   }
 

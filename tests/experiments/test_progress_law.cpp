@@ -119,6 +119,13 @@ TEST_CASE("law: a budget of money becomes steps, tokens and a loss", "[unit][pro
   // More money is a lower loss; twice the batch costs tokens that count.
   CHECK(number(run(config({{"progress.cost", "40000"}})), "loss.final") < number(summary, "loss.final"));
   CHECK(number(run(config({{"workload.global_batch", "8192"}})), "loss.batch") > number(summary, "loss.batch"));
+  // The batch is the step's own where it follows from the memory.
+  const sim::Node largest = run(config({{"workload.largest_batch", "true"}, {"plan", R"({"zero": "weights"})"}}));
+  CHECK(number(largest, "budget.tokens") > number(largest, "budget.steps") * 16 * 4096);
+  CHECK(number(largest, "loss.final") ==
+        Approx(law_loss({}, number(largest, "law.parameters"), number(largest, "budget.tokens"),
+                        number(largest, "budget.tokens") / number(largest, "budget.steps"))
+                   .loss));
   // Steps alone need no machine.
   const sim::Node alone = run(sim::parse_json(R"({"system": "progress", "workload": {"sequence": 1000,
     "global_batch": 10}, "progress": {"steps": 1000000, "law": {"parameters": 1e9}}})",

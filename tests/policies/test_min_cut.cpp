@@ -204,6 +204,8 @@ TEST_CASE("What min_cut cannot take is said in one line", "[unit][min_cut]") {
   CHECK_THROWS_WITH(run_pass("min_cut", forward), "min_cut: expected a training graph; run autodiff before");
   CHECK_THROWS_WITH(run_pass("min_cut", run_pass("loop_fusion", chain())),
                     "min_cut: expected a graph without fused ops; fusion runs after it");
+  CHECK_THROWS_WITH(run_pass("min_cut", chain(), "{}", {{"batch", std::int64_t{1} << 52}}),
+                    "min_cut: more bytes than can be weighed; smaller typical sizes make fewer");
 }
 
 }  // namespace orrery::policies::test_min_cut

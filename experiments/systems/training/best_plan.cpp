@@ -35,7 +35,7 @@ std::string why_none(const PlannerResult& result, std::int64_t devices) {
   const auto most = std::max_element(result.left_out.begin(), result.left_out.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == result.left_out.end()) return fmt::format("no plan for {} devices", devices);
-  return fmt::format("no plan for {} devices can be: {} of them {}", devices, most->second, most->first);
+  return fmt::format("no plan for {} devices can be; most of them ({}): {}", devices, most->second, most->first);
 }
 
 }  // namespace
