@@ -8,7 +8,7 @@ class AdaptiveGroups final : public SequenceGrouping {
  public:
   BatchPlan plan(const SequenceView& view) const override {
     BatchPlan best;
-    for (std::int64_t degree = 1; degree <= view.devices; degree *= 2) {
+    for (std::int64_t degree = 1; degree <= view.most_degree(); degree *= 2) {
       BatchPlan one = single_degree_plan(view, degree);
       if (!one.empty() && (best.empty() || plan_s(view, one) < plan_s(view, best))) best = std::move(one);
     }

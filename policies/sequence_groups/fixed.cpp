@@ -16,7 +16,7 @@ class FixedGroups final : public SequenceGrouping {
  public:
   explicit FixedGroups(const FixedParams& params) : params_(params) {}
   BatchPlan plan(const SequenceView& view) const override {
-    if (params_.degree > view.devices || view.devices % params_.degree != 0) return {};
+    if (params_.degree > view.most_degree() || view.devices % params_.degree != 0) return {};
     return single_degree_plan(view, params_.degree);
   }
 

@@ -32,7 +32,7 @@ class Search {
   Search(const SequenceView& view, std::size_t first, std::size_t end) : view_(view), first_(first), end_(end) {}
 
   MicroBatch run() {
-    const auto kinds = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(view_.devices)));
+    const auto kinds = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(view_.most_degree())));
     for (std::size_t k = 0; k < kinds; ++k) {
       Counts single(kinds, 0);
       single[k] = view_.devices >> k;
@@ -44,7 +44,7 @@ class Search {
       if (top <= k) continue;
       Counts mixed(kinds, 0);
       mixed[top] = 1;
-      std::int64_t left = view_.devices - longest;
+      const std::int64_t left = view_.devices - longest;
       mixed[k] += left >> k;
       climb(mixed);
     }

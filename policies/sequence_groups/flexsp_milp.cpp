@@ -71,7 +71,7 @@ class FlexSpMilp final : public SequenceGrouping {
     std::vector<sim::Milp::Terms> placed(ends.size());
     sim::Milp::Terms devices;
     std::size_t before = 0;
-    for (std::int64_t degree = 1; degree <= view.devices; degree *= 2)
+    for (std::int64_t degree = 1; degree <= view.most_degree(); degree *= 2)
       for (std::int64_t i = 0; i < view.devices / degree; ++i) {
         Candidate group{.degree = degree, .used = program.add_variable("used", Kind::binary, 0, 1)};
         const double share = 1 / static_cast<double>(degree);

@@ -34,7 +34,7 @@ double group_s(const SequenceView& view, const SequenceGroup& group) {
 }
 
 double micro_batch_s(const SequenceView& view, const MicroBatch& micro_batch) {
-  double slowest = 0;
+  double slowest = micro_batch.empty() ? 0 : view.costs->floor_s + view.costs->fixed_s;
   for (const SequenceGroup& group : micro_batch) slowest = std::max(slowest, group_s(view, group));
   return slowest;
 }
@@ -46,7 +46,7 @@ double plan_s(const SequenceView& view, const BatchPlan& plan) {
 }
 
 std::int64_t least_degree(const SequenceView& view, std::int64_t length) {
-  for (std::int64_t degree = 1; degree <= view.devices; degree *= 2)
+  for (std::int64_t degree = 1; degree <= view.most_degree(); degree *= 2)
     if (static_cast<double>(length) <= view.costs->device_tokens * static_cast<double>(degree)) return degree;
   return 0;
 }
@@ -57,6 +57,8 @@ std::string check_plan(const SequenceView& view, const BatchPlan& plan) {
     std::int64_t devices = 0;
     for (const SequenceGroup& group : micro_batch) {
       devices += group.degree;
+      if (group.degree > view.most_degree())
+        return fmt::format("a group of {} devices, the largest has {}", group.degree, view.most_degree());
       double tokens = 0;
       for (const std::int32_t member : group.members) {
         if (member < 0 || member >= std::ssize(view.lengths) || seen[static_cast<std::size_t>(member)] != 0)

@@ -5,6 +5,7 @@
 // (check_plan). Micro-batches run one after the other, the groups of one beside each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,12 +21,17 @@ struct SequenceCosts {
   double square_s = 0, linear_s = 0, fixed_s = 0;
   std::vector<double> exchange_s;  ///< all-to-all of a token, by the logarithm of the degree; of one device 0
   double device_tokens = 0;        ///< that a device has memory for
+  double floor_s = 0;  ///< beside `fixed`, the least that a micro-batch takes: what goes on beside its kernels
 };
 
 struct SequenceView {
   std::span<const std::int64_t> lengths;  ///< longest first, above 0
   std::int64_t devices = 1;               ///< a power of two
   const SequenceCosts* costs = nullptr;
+  /// The most that a group may have: `exchange_s` lists the degrees there are.
+  std::int64_t most_degree() const {
+    return std::min(devices, std::int64_t{1} << std::min<std::size_t>(costs->exchange_s.size() - 1, 62));
+  }
 };
 
 struct SequenceGroup {
@@ -59,7 +65,7 @@ struct GroupLoad {
 };
 double group_s(const SequenceCosts& costs, std::int64_t degree, const GroupLoad& load);
 double group_s(const SequenceView& view, const SequenceGroup& group);
-/// The slowest group's; 0 for none.
+/// The slowest group's, no less than the floor; 0 for none.
 double micro_batch_s(const SequenceView& view, const MicroBatch& micro_batch);
 double plan_s(const SequenceView& view, const BatchPlan& plan);
 

@@ -194,8 +194,7 @@ def training_runs() -> list[dict]:
     goodput = merged(job, system="goodput", goodput={"points": 3})
     no_plan = merged(job, plan__pipeline_parallel=3)
     uneven = {"system": "uneven_batches",
-              "machine": {"devices": 4, "memory": "10 GB", "exchange": ["10 GB/s", "5 GB/s"]},
-              "model": {"parameters": 1e9, "layers": 2, "hidden": 100, "token_bytes": "1 MB", "square": "1 us",
+              "costs": {"devices": 4, "memory": "10 GB", "exchange": ["10 GB/s", "5 GB/s"], "parameters": 1e9, "layers": 2, "hidden": 100, "token_bytes": "1 MB", "square": "1 us",
                         "linear": "1 ms", "fixed": "100 ms"},
               "workload": {"longest": 6000, "batch": 20, "batches": 2}}
     rlhf = {"system": "rlhf", "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 4}], "node": {"devices": 4}},
@@ -216,7 +215,7 @@ def training_runs() -> list[dict]:
             merged(job, system="progress", progress={"steps": 50, "modes": 5}),
             merged(job, system="progress", progress={"cost": 1e-9, "modes": 5}),
             merged(job, system="progress", progress={"steps": 50, "law": {"batch": 1e15}}),
-            uneven, merged(uneven, workload__longest=2000, machine__memory="4.1 GB")]
+            uneven, merged(uneven, workload__longest=2000, costs__memory="4.1 GB")]
 
 
 def all_runs() -> list[dict]:

@@ -1,7 +1,8 @@
 // Layers with experts in training: cases by hand, closed forms against events, gradients that are summed once.
 #include <catch2/catch.hpp>
 
-#include "experiments/systems/moe_layers/layer_times.hpp"
+#include "experiments/moe_layers/layer_times.hpp"
+#include "experiments/systems/training/config.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -147,6 +148,64 @@ TEST_CASE("moe layers: what cannot be is said") {
   CHECK_THAT(fault(config("", R"({"name": "a", "degrees": []})")), Contains("expected at least one number of chunks"));
   CHECK_THAT(fault(config(R"("layers": 10000)", R"({"name": "a", "degrees": [1024]})")),
              Contains("expected at most 20000000 tasks, these sizes, layers and chunks give some 1.02e+08"));
+}
+
+namespace {
+
+std::string on_machine(const std::string& layer, const std::string& node = R"("devices": 8)",
+                       const std::string& count = "32") {
+  return R"({"system": "moe_layers", "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": )" + count +
+         R"(}], "node": {)" + node + R"(, "nic": "ib-hdr-4x", "nics": 4}}, "layer": {"shared_by": 8, "tensor": 8)" + layer +
+         R"(}, "schedules": [{"name": "tutel", "separate_links": false, "gradients": "end"}, {"name": "fsmoe"}]})";
+}
+
+}  // namespace
+
+TEST_CASE("moe layers: costs fitted to a machine are its collectives and products") {
+  // One size, cut into 1 to 8 chunks: the exchange between 4 nodes of 4 x 1,024 x 2,048 x 1.2 / 8 elements.
+  const sim::Node summary = run(on_machine(R"(, "batch": [4])"));
+  CHECK(summary.at("costs.fit_error")->as_number() < 0.25);
+  const auto of = [&](const char* name, double size) {
+    const sim::Node& cost = *summary.at(std::string("costs.") + name);
+    return cost.find("start_s")->as_number() + cost.find("each_s")->as_number() * size;
+  };
+  sim::Faults faults;
+  std::vector<std::filesystem::path> inputs;
+  const sim::Node root = sim::parse_json(on_machine(""), "moe.json");
+  training::MachineParams params =
+      sim::parse_params<training::MachineParams>(*root.find("machine"), *test_systems().registries(), faults, {});
+  faults.throw_if_any();
+  const training::TrainingMachine machine =
+      training::read_training_machine(*root.find("machine"), params, inputs, faults);
+  const double elements = 4 * 1024 * 2048 * 1.2;
+  const auto takes = [&](hw::LibraryCall call, const hw::RankGroup& group, double size) {
+    return training::collective(machine, call, group, 2 * size).time_s;
+  };
+  CHECK(of("exchange", elements / 8) ==
+        Approx(takes(hw::LibraryCall::all_to_all, training::rank_group(machine, 4, 8), elements / 8)).epsilon(0.25));
+  CHECK(of("gather", elements) ==
+        Approx(takes(hw::LibraryCall::all_gather, training::rank_group(machine, 8, 1), elements)).epsilon(0.25));
+  CHECK(summary.at("schedules.fsmoe.speedup")->as_number() > 1);
+  // One node: nothing is exchanged between nodes, and no gradients are summed there.
+  const sim::Node alone = run(on_machine("", R"("devices": 8)", "8"));
+  CHECK(alone.at("costs.exchange.each_s")->as_number() == 0);
+  CHECK(alone.at("costs.all_reduce.start_s")->as_number() == 0);
+}
+
+TEST_CASE("moe layers: all wait for the busiest node's experts") {
+  // Twice the rows: what twice the factor gives, whose attention is the same.
+  const auto step = [&](const std::string& layer) {
+    return run(config(R"("batch": [2])" + layer, R"({"name": "plain"})")).at("schedules.plain.step_s")->as_number();
+  };
+  CHECK(step(R"(, "factor": [1.2], "imbalance": [2])") == Approx(step(R"(, "factor": [2.4])")));
+  CHECK(step(R"(, "factor": [1.2], "imbalance": [1.5])") > step(R"(, "factor": [1.2])"));
+}
+
+TEST_CASE("moe layers: a machine that cannot be is said") {
+  CHECK_THAT(fault(R"({"system": "moe_layers", "schedules": [{"name": "a"}]})"),
+             Contains("expected either 'costs', or a 'machine' that they are fitted to"));
+  CHECK_THAT(fault(on_machine("", R"("devices": 4)")), Contains("8 ranks share an expert, a node has 4 devices"));
+  CHECK_THAT(fault(on_machine("", R"("devices": 8)", "30")), Contains("30 devices do not fill nodes of 8"));
 }
 
 }  // namespace test_moe_layers

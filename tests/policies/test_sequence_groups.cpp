@@ -83,6 +83,25 @@ TEST_CASE("sequence groups: what a group takes") {
   CHECK(least_degree(view(lengths, costs), 401) == 0);
 }
 
+TEST_CASE("sequence groups: a micro-batch takes the floor at least, and degrees are those with an exchange") {
+  SequenceCosts costs = four();
+  costs.floor_s = 2;
+  costs.exchange_s = {0, 0.02};
+  const std::vector<std::int64_t> lengths{30, 10};
+  // The group alone takes 1.6 s; the floor 2 + 0.5.
+  CHECK(micro_batch_s(view(lengths, costs), {{.degree = 2, .members = {0, 1}}}) == Approx(2.5));
+  CHECK(micro_batch_s(view(lengths, costs), {}) == 0);
+  CHECK(least_degree(view(lengths, costs), 201) == 0);
+  CHECK_THAT(check_plan(view(lengths, costs), {{{.degree = 4, .members = {0, 1}}}}),
+             Catch::Contains("a group of 4 devices, the largest has 2"));
+  for (const char* name : {"fixed", "adaptive", "flexsp", "flexsp_milp"}) {
+    const BatchPlan plan = policy(name)->plan(view(lengths, costs));
+    CHECK(check_plan(view(lengths, costs), plan).empty());
+    CHECK_FALSE(plan.empty());
+  }
+  CHECK(policy("fixed", R"({"degree": 4})")->plan(view(lengths, costs)).empty());
+}
+
 TEST_CASE("sequence groups: runs in order whose largest is least, by looking at all") {
   sim::RandomStream random(3, "runs");
   for (int round = 0; round < 100; ++round) {

@@ -271,6 +271,10 @@ struct TrainingConfig {
   sim::Node resolved;
 };
 
+/// The machine of a config, whose section has been read into `params`; files that it names are added to `inputs`.
+TrainingMachine read_training_machine(const sim::Node& node, const MachineParams& params,
+                                      std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+
 TrainingConfig read_training_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
 
 }  // namespace orrery::experiments::training

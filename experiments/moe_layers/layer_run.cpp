@@ -1,4 +1,4 @@
-#include "experiments/systems/moe_layers/layer_times.hpp"
+#include "experiments/moe_layers/layer_times.hpp"
 #include "sim/task/executor.hpp"
 
 namespace orrery::experiments::moe_layers {

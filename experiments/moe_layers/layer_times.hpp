@@ -48,7 +48,8 @@ struct CostParams {
 /// A layer's sizes.
 struct Layer {
   std::int64_t batch = 1, sequence = 1024, width = 2048, inner = 8192, products = 2, shared_by = 8;
-  double factor = 1.2;  ///< rows of experts for each token
+  double factor = 1.2;     ///< rows of experts for each token
+  double imbalance = 1;    ///< rows of the busiest node's experts over the mean
 };
 
 /// Of a layer, by the number of chunks.

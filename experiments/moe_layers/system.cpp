@@ -1,4 +1,4 @@
-#include "experiments/systems/moe_layers/system.hpp"
+#include "experiments/moe_layers/system.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,9 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/figure_table.hpp"
 #include "experiments/base/text_file.hpp"
-#include "experiments/systems/moe_layers/layer_times.hpp"
+#include "experiments/moe_layers/layer_times.hpp"
+#include "experiments/moe_layers/machine_costs.hpp"
+#include "experiments/systems/training/run.hpp"
 
 namespace orrery::experiments {
 namespace moe_layers {
@@ -23,7 +25,7 @@ constexpr std::int64_t kMostLayers = 100'000, kMostTasks = 20'000'000;
 
 struct GridParams {
   std::vector<std::int64_t> batch{1}, sequence{1024}, width{2048}, inner_ratio{4}, products{2};
-  std::vector<double> factor{1.2};
+  std::vector<double> factor{1.2}, imbalance{1};
   std::int64_t shared_by = 8, tensor = 8, layers = 2;
   static constexpr auto fields() {
     using sim::Unit;
@@ -37,6 +39,8 @@ struct GridParams {
         sim::field("products", &G::products, Unit::count, sim::between(1, 8), "Of an expert: 2, gated ones 3."),
         sim::field("factor", &G::factor, Unit::none, sim::between(0.01, 1e4),
                    "Rows of experts for each token: choices times capacity."),
+        sim::field("imbalance", &G::imbalance, Unit::ratio, sim::between(1, 1e4),
+                   "Rows of the busiest node's experts over the mean of all: all wait for it."),
         sim::field("shared_by", &G::shared_by, Unit::count, sim::between(1, 4096), "Ranks that share an expert."),
         sim::field("tensor", &G::tensor, Unit::count, sim::between(1, 4096), "Ranks that share attention."),
         sim::field("layers", &G::layers, Unit::layers, sim::between(1, 10'000), "Equal ones, in a step.")};
@@ -44,14 +48,17 @@ struct GridParams {
 };
 
 struct Sections {
-  CostParams costs;
+  std::optional<CostParams> costs;
+  std::optional<training::MachineParams> machine;
   GridParams layer;
   std::vector<ScheduleParams> schedules;
   PlainRunParams run;
   static constexpr auto fields() {
     using S = Sections;
     return sim::FieldTable{
-        sim::required(sim::section("costs", &S::costs, "What messages and products take, as fitted on the machine.")),
+        sim::field("costs", &S::costs,
+                   "What messages and products take, as fitted on a machine; null: they are fitted to `machine`."),
+        sim::field("machine", &S::machine, "Devices, nodes, host, as of training; null: costs are stated."),
         sim::section("layer", &S::layer, "Sizes; of lists, every combination is run."),
         sim::required(sim::field("schedules", &S::schedules, "How the layers are run; the first is compared with.")),
         sim::section("run", &S::run, "Not used: nothing is drawn.")};
@@ -65,6 +72,7 @@ struct ScheduleResult {
 
 struct Result {
   const Sections& params;
+  const FittedCosts& costs;
   std::int64_t layers = 0;
   std::vector<ScheduleResult> schedules;
 };
@@ -90,11 +98,27 @@ const FigureTable<OneSchedule>& schedule_table() {
   return table;
 }
 
+Node written(const LinearCost& cost) {
+  Node both = Node::object();
+  both.set("start_s", Node::real(cost.start_s));
+  both.set("each_s", Node::real(cost.each_s));
+  return both;
+}
+
 const FigureTable<Result>& result_table() {
   using R = Result;
   static const FigureTable<R> table{
       {"status", "", "`ok`.", [](const R&) { return std::string("ok"); }},
       {"sizes", "", "Layers of unlike sizes that were run.", [](const R& r) { return r.layers; }},
+      {"costs.{exchange,gather,scatter,product,all_reduce}.{start_s,each_s}", "s",
+       "Of a message, of sums of gradients too, and of each element; of a product, and of each multiplication.",
+       [](const R& r) { return written(r.costs.costs.exchange); },
+       [](const R& r) { return written(r.costs.costs.gather); },
+       [](const R& r) { return written(r.costs.costs.scatter); },
+       [](const R& r) { return written(r.costs.costs.product); },
+       [](const R& r) { return written(r.costs.costs.all_reduce); }},
+      {"costs.fit_error", "ratio", "Of these lines on what they are fitted to, the furthest; 0 where they are stated.",
+       [](const R& r) { return r.costs.furthest; }},
       {"schedules.*", schedule_table().infos(), [](const R& r) {
          Node all = Node::object();
          for (std::size_t i = 0; i < r.schedules.size(); ++i)
@@ -110,6 +134,7 @@ class MoeLayersExperiment final : public ConfigExperiment {
       : params_(read_sections<Sections>(root, registries, faults)) {
     if (!faults.empty()) return;
     check(root, faults);
+    if (faults.empty()) read_machine(root, faults);
     seed_ = params_.run.seed;
     resolved_ = resolved_config("moe_layers", params_);
   }
@@ -117,7 +142,9 @@ class MoeLayersExperiment final : public ConfigExperiment {
   std::vector<std::pair<std::string, std::string>> restated() const override {
     std::string names;
     for (const ScheduleParams& one : params_.schedules) names += (names.empty() ? "" : ", ") + one.name;
-    return {{"layers", fmt::format("{} of {} sizes", params_.layer.layers, count())}, {"schedules", names}};
+    return {{"layers", fmt::format("{} of {} sizes", params_.layer.layers, count())},
+            {"costs", machine_ ? fmt::format("fitted to {} {}", machine_->devices, machine_->device.name) : "as stated"},
+            {"schedules", names}};
   }
 
   Outcome run(const RunSink& sink) const override {
@@ -125,12 +152,17 @@ class MoeLayersExperiment final : public ConfigExperiment {
     if (sink.folder) {
       file = std::make_unique<BufferedFile>(*sink.folder / "layers.csv");
       file->buffer() +=
-          "batch,sequence,width,inner,products,factor,schedule,forward_chunks,backward_chunks,step_s,closed_form_s\n";
+          "batch,sequence,width,inner,products,factor,imbalance,schedule,forward_chunks,backward_chunks,step_s,closed_form_s\n";
     }
-    Result result{.params = params_, .schedules = std::vector<ScheduleResult>(params_.schedules.size())};
+    FittedCosts costs;
+    if (machine_)
+      training::priced_or_fault(file_, [&] { costs = fitted(); });
+    else
+      costs.costs = *params_.costs;
+    Result result{.params = params_, .costs = costs, .schedules = std::vector<ScheduleResult>(params_.schedules.size())};
     each_layer([&](const Layer& layer) {
       ++result.layers;
-      const LayerPrices prices(params_.costs, layer, params_.layer.tensor);
+      const LayerPrices prices(costs.costs, layer, params_.layer.tensor);
       double first = 0;
       for (std::size_t i = 0; i < params_.schedules.size(); ++i) {
         const ScheduleParams& schedule = params_.schedules[i];
@@ -139,8 +171,8 @@ class MoeLayersExperiment final : public ConfigExperiment {
         if (i == 0) first = seconds;
         add(result.schedules[i], plan, seconds, first);
         if (file) {
-          append(file->buffer(), "{},{},{},{},{},{:.6g},{},{},{},{:.9g},{:.9g}\n", layer.batch, layer.sequence,
-                 layer.width, layer.inner, layer.products, layer.factor, schedule.name, plan.forward,
+          append(file->buffer(), "{},{},{},{},{},{:.6g},{:.6g},{},{},{},{:.9g},{:.9g}\n", layer.batch, layer.sequence,
+                 layer.width, layer.inner, layer.products, layer.factor, layer.imbalance, schedule.name, plan.forward,
                  plan.backward.back(), seconds, plan.closed_s);
           file->line_done();
         }
@@ -165,15 +197,16 @@ class MoeLayersExperiment final : public ConfigExperiment {
   std::int64_t count() const {
     const GridParams& g = params_.layer;
     return std::ssize(g.batch) * std::ssize(g.sequence) * std::ssize(g.width) * std::ssize(g.inner_ratio) *
-           std::ssize(g.products) * std::ssize(g.factor);
+           std::ssize(g.products) * std::ssize(g.factor) * std::ssize(g.imbalance);
   }
 
   void check(const Node& root, sim::Faults& faults) const {
     const Node layer = section(root, "layer");
     const std::size_t sizes[] = {params_.layer.batch.size(),    params_.layer.sequence.size(),
                                  params_.layer.width.size(),    params_.layer.inner_ratio.size(),
-                                 params_.layer.products.size(), params_.layer.factor.size()};
-    const char* const names[] = {"batch", "sequence", "width", "inner_ratio", "products", "factor"};
+                                 params_.layer.products.size(), params_.layer.factor.size(),
+                                 params_.layer.imbalance.size()};
+    const char* const names[] = {"batch", "sequence", "width", "inner_ratio", "products", "factor", "imbalance"};
     double all = 1;
     for (std::size_t i = 0; i < std::size(sizes); ++i) {
       if (sizes[i] == 0) faults.add(place_of(layer, names[i]), "expected at least one, got none");
@@ -211,10 +244,33 @@ class MoeLayersExperiment final : public ConfigExperiment {
           for (const std::int64_t ratio : g.inner_ratio)
             for (const std::int64_t products : g.products)
               for (const double factor : g.factor)
-                each({batch, sequence, width, ratio * width, products, g.shared_by, factor});
+                for (const double imbalance : g.imbalance)
+                  each({batch, sequence, width, ratio * width, products, g.shared_by, factor, imbalance});
+  }
+
+  void read_machine(const Node& root, sim::Faults& faults) {
+    if (params_.machine.has_value() == params_.costs.has_value())
+      faults.add(root.origin(), "expected either 'costs', or a 'machine' that they are fitted to");
+    if (!faults.empty() || !params_.machine) return;
+    const Node node = section(root, "machine");
+    file_ = root.origin().file;
+    machine_ = training::read_training_machine(node, *params_.machine, inputs_, faults);
+    if (!faults.empty()) return;
+    if (const auto why = layers_obstacle(*machine_, params_.layer.shared_by, params_.layer.tensor))
+      faults.add(node.origin(), *why);
+  }
+
+  FittedCosts fitted() const {
+    std::vector<Layer> layers;
+    each_layer([&](const Layer& layer) { layers.push_back(layer); });
+    std::int64_t chunks = 1;
+    for (const ScheduleParams& one : params_.schedules) chunks = std::max(chunks, *std::ranges::max_element(one.degrees));
+    return machine_costs(*machine_, layers, params_.layer.tensor, chunks);
   }
 
   Sections params_;
+  std::string file_;
+  std::optional<training::TrainingMachine> machine_;  ///< none: costs are stated
 };
 
 }  // namespace

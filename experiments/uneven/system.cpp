@@ -1,4 +1,4 @@
-#include "experiments/systems/uneven/system.hpp"
+#include "experiments/uneven/system.hpp"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,9 @@
 #include <memory>
 
 #include "experiments/base/config_experiment.hpp"
-#include "experiments/base/config_parts.hpp"
+#include "experiments/base/figure_table.hpp"
 #include "experiments/base/text_file.hpp"
-#include "policies/sequence_groups/sequence_groups.hpp"
-#include "traces/generator.hpp"
+#include "experiments/uneven/prices.hpp"
 
 namespace orrery::experiments {
 namespace uneven {
@@ -20,83 +19,8 @@ namespace {
 
 using sim::Node;
 
-struct MachineParams {
-  std::int64_t devices = 64, memory_bytes = std::int64_t{30} << 30;
-  std::vector<double> exchange;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using M = MachineParams;
-    return sim::FieldTable{
-        sim::field("devices", &M::devices, Unit::count, sim::between(1, 1 << 16), "A power of two."),
-        sim::field("memory", &M::memory_bytes, Unit::bytes, sim::between(1, std::int64_t{1} << 50),
-                   "Of a device, for model states and activations."),
-        sim::required(sim::field("exchange", &M::exchange, Unit::bytes_per_s, sim::between(1, 1e18),
-                                 "All-to-all bandwidth of a device in a group of 2, 4, 8 … devices, up to all."))};
-  }
-};
-
-struct ModelParams {
-  double parameters = 0, token_bytes = 0, square_s = 0, linear_s = 0, fixed_s = 0, state_bytes = 16;
-  std::int64_t layers = 1, hidden = 1;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using M = ModelParams;
-    constexpr sim::Range kTime = sim::between(0, 1e3);
-    return sim::FieldTable{
-        sim::required(sim::field("parameters", &M::parameters, Unit::none, sim::between(1, 1e15), "Of the model.")),
-        sim::required(sim::field("layers", &M::layers, Unit::count, sim::between(1, 1 << 16), "Of the model.")),
-        sim::required(sim::field("hidden", &M::hidden, Unit::count, sim::between(1, 1 << 24), "Width of the model.")),
-        sim::required(
-            sim::field("token_bytes", &M::token_bytes, Unit::bytes, sim::between(1, 1e12), "Activations of a token.")),
-        sim::field("state_bytes", &M::state_bytes, Unit::bytes, sim::between(0, 1e3),
-                   "Of a parameter: weights, gradients, optimizer; all devices share them out (ZeRO-3)."),
-        sim::field("square", &M::square_s, Unit::seconds, kTime, "Of a token times a token: attention."),
-        sim::required(sim::field("linear", &M::linear_s, Unit::seconds, kTime, "Of a token.")),
-        sim::field("fixed", &M::fixed_s, Unit::seconds, kTime, "Of a micro-batch: gathers and sums of parameters.")};
-  }
-};
-
-struct WorkloadParams {
-  traces::LengthRegistry::Choice lengths;
-  std::int64_t longest = 1 << 17, batch = 512, batches = 40;
-  static constexpr auto fields() {
-    using sim::Unit;
-    using W = WorkloadParams;
-    return sim::FieldTable{
-        sim::choice("lengths", &W::lengths, "log_normal", "Lengths of sequences: what it draws for prompts."),
-        sim::field("longest", &W::longest, Unit::tokens, sim::between(1, 1 << 30),
-                   "Longest sequence; one that is longer is drawn again."),
-        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Sequences of a batch."),
-        sim::field("batches", &W::batches, Unit::count, sim::between(1, 1 << 16), "How many are drawn.")};
-  }
-};
-
-struct PoliciesParams {
-  policies::SequenceGroupingRegistry::Choice groups;
-  static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::choice("groups", &PoliciesParams::groups, "flexsp", "How the sequences of a batch share devices.")};
-  }
-};
-
-struct Sections {
-  MachineParams machine;
-  ModelParams model;
-  WorkloadParams workload;
-  PoliciesParams policies;
-  PlainRunParams run;
-  static constexpr auto fields() {
-    using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Devices, memory, all-to-all.")),
-                           sim::required(sim::section("model", &S::model, "What tokens cost.")),
-                           sim::section("workload", &S::workload, "Lengths and batches."),
-                           sim::section("policies", &S::policies, "How sequences share devices."),
-                           sim::section("run", &S::run, "Seed of the run.")};
-  }
-};
-
 struct Result {
-  const Sections& params;
+  const Prices& prices;
   std::int64_t batches = 0;
   double seconds = 0, bound_s = 0, tokens = 0, micro_batches = 0, groups = 0, longest = 0;
   std::vector<double> token_share;  ///< by the logarithm of the degree
@@ -121,38 +45,54 @@ const FigureTable<Result>& result_table() {
          for (std::size_t k = 0; k < r.token_share.size(); ++k)
            all.set(fmt::format("{}", std::int64_t{1} << k), Node::real(r.token_share[k] / r.tokens));
          return all;
+       }},
+      {"costs.{square_s,linear_s,fixed_s,least_s,update_s}", "s",
+       "Of a token times a token; of a token; of a micro-batch beside them. Then the least that a micro-batch takes "
+       "beside `fixed_s`: gathers and sums of parameters, launches; the optimizer's update, once a step.",
+       [](const R& r) { return r.prices.costs.square_s; }, [](const R& r) { return r.prices.costs.linear_s; },
+       [](const R& r) { return r.prices.costs.fixed_s; }, [](const R& r) { return r.prices.costs.floor_s; },
+       [](const R& r) { return r.prices.update_s; }},
+      {"costs.device_tokens", "tokens", "That a device has memory for.",
+       [](const R& r) { return r.prices.costs.device_tokens; }},
+      {"costs.fit_error", "ratio",
+       "Of square_s and linear_s on the passes that they are fitted on, the furthest; 0 where they are stated.",
+       [](const R& r) { return r.prices.fit_error; }},
+      {"costs.exchange_s.*", "s", "Of a token, in groups of so many devices.", [](const R& r) {
+         Node all = Node::object();
+         for (std::size_t k = 0; k < r.prices.costs.exchange_s.size(); ++k)
+           all.set(fmt::format("{}", std::int64_t{1} << k), Node::real(r.prices.costs.exchange_s[k]));
+         return all;
        }}};
   return table;
 }
 
 class UnevenExperiment final : public ConfigExperiment {
  public:
-  UnevenExperiment(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults)
-      : params_(read_sections<Sections>(root, registries, faults)) {
-    if (!faults.empty()) return;
-    const MachineParams& machine = params_.machine;
-    const Node node = section(root, "machine");
-    if (!std::has_single_bit(static_cast<std::uint64_t>(machine.devices)))
-      faults.add(place_of(node, "devices"), fmt::format("expected a power of two, got {}", machine.devices));
-    else if (machine.exchange.size() + 1 !=
-             static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(machine.devices))))
-      faults.add(place_of(node, "exchange"),
-                 fmt::format("expected a bandwidth for each of 2, 4 … {} devices, {} in all, got {}", machine.devices,
-                             std::bit_width(static_cast<std::uint64_t>(machine.devices)) - 1, machine.exchange.size()));
-    if (!faults.empty()) return;
+  explicit UnevenExperiment(UnevenConfig config) : config_(std::move(config)), params_(config_.params) {
     seed_ = params_.run.seed;
-    resolved_ = resolved_config("uneven_batches", params_);
+    resolved_ = config_.resolved;
+    if (config_.training) inputs_ = config_.training->inputs;
   }
 
   std::vector<std::pair<std::string, std::string>> restated() const override {
-    return {{"machine", fmt::format("{} devices", params_.machine.devices)},
+    const auto& training = config_.training;
+    return {{"machine", fmt::format("{} {}", config_.devices, training ? training->machine.device.name : "devices")},
+            {"costs", training ? "priced for " + training->model.forward.name : "as stated"},
             {"batch", fmt::format("{} sequences, lengths {}, longest {}", params_.workload.batch,
                                   params_.workload.lengths.name, params_.workload.longest)},
             {"groups", params_.policies.groups.name}};
   }
 
   Outcome run(const RunSink& sink) const override {
-    const policies::SequenceCosts costs = prices();
+    Prices prices;
+    if (config_.training)
+      training::priced_or_fault(config_.file, [&] {
+        prices = priced(*config_.training, params_.plan, params_.workload.longest);
+      });
+    else
+      prices = stated_prices(*params_.costs);
+    if (!prices.obstacle.empty()) return Outcome::infeasible(prices.obstacle);
+    const policies::SequenceCosts& costs = prices.costs;
     if (!(costs.device_tokens >= 1)) return Outcome::infeasible("model states leave no memory for a token");
     std::unique_ptr<BufferedFile> file;
     if (sink.folder) {
@@ -160,11 +100,11 @@ class UnevenExperiment final : public ConfigExperiment {
       file->buffer() += "batch,micro_batch,degree,sequences,tokens,time_s\n";
     }
     const auto policy = params_.policies.groups.make();
-    Result result{.params = params_};
+    Result result{.prices = prices};
     result.token_share.assign(costs.exchange_s.size(), 0);
     for (std::int64_t b = 0; b < params_.workload.batches; ++b) {
       const std::vector<std::int64_t> lengths = draw(b);
-      const policies::SequenceView view{lengths, params_.machine.devices, &costs};
+      const policies::SequenceView view{lengths, config_.devices, &costs};
       const policies::BatchPlan plan = policy->plan(view);
       if (plan.empty()) {
         if (file) file->close();
@@ -182,17 +122,6 @@ class UnevenExperiment final : public ConfigExperiment {
   }
 
  private:
-  policies::SequenceCosts prices() const {
-    const ModelParams& m = params_.model;
-    const auto devices = static_cast<double>(params_.machine.devices);
-    const double room = static_cast<double>(params_.machine.memory_bytes) - m.state_bytes * m.parameters / devices;
-    policies::SequenceCosts costs{m.square_s, m.linear_s, m.fixed_s, {0}, room / m.token_bytes};
-    // Four all-to-alls a layer, forward and backward, of two bytes an element (DeepSpeed-Ulysses).
-    const double bytes = 4.0 * 2 * 2 * static_cast<double>(m.layers) * static_cast<double>(m.hidden);
-    for (const double bandwidth : params_.machine.exchange) costs.exchange_s.push_back(bytes / bandwidth);
-    return costs;
-  }
-
   std::vector<std::int64_t> draw(std::int64_t batch) const {
     sim::RandomStream random =
         sim::RandomStream(static_cast<std::uint64_t>(seed_), "lengths").child(static_cast<std::uint64_t>(batch));
@@ -215,7 +144,7 @@ class UnevenExperiment final : public ConfigExperiment {
 
   void add(Result& result, const policies::SequenceView& view, const policies::BatchPlan& plan) const {
     ++result.batches;
-    result.seconds += plan_s(view, plan);
+    result.seconds += plan_s(view, plan) + result.prices.update_s;
     result.micro_batches += static_cast<double>(plan.size());
     policies::GroupLoad all;
     for (const std::int64_t length : view.lengths) all.add(length);
@@ -223,7 +152,7 @@ class UnevenExperiment final : public ConfigExperiment {
     result.longest = std::max(result.longest, static_cast<double>(view.lengths.front()));
     result.bound_s +=
         (view.costs->square_s * all.squares + view.costs->linear_s * all.tokens) / static_cast<double>(view.devices) +
-        view.costs->fixed_s * static_cast<double>(least_micro_batches(view));
+        view.costs->fixed_s * static_cast<double>(least_micro_batches(view)) + result.prices.update_s;
     for (const policies::MicroBatch& micro_batch : plan) {
       result.groups += static_cast<double>(micro_batch.size());
       for (const policies::SequenceGroup& group : micro_batch) {
@@ -246,7 +175,8 @@ class UnevenExperiment final : public ConfigExperiment {
       }
   }
 
-  Sections params_;
+  UnevenConfig config_;
+  const Sections& params_;
 };
 
 }  // namespace
@@ -259,9 +189,9 @@ System uneven_batches_system() {
       .fields = describe_sections<uneven::Sections>,
       .figures = figures_or_reason(uneven::result_table().infos()),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-        auto experiment = std::make_unique<uneven::UnevenExperiment>(root, *systems.registries(), faults);
+        uneven::UnevenConfig config = uneven::read_uneven_config(root, *systems.registries(), faults);
         faults.throw_if_any();
-        return experiment;
+        return std::make_unique<uneven::UnevenExperiment>(std::move(config));
       }};
 }
 

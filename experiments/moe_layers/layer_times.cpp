@@ -1,4 +1,4 @@
-#include "experiments/systems/moe_layers/layer_times.hpp"
+#include "experiments/moe_layers/layer_times.hpp"
 
 #include <algorithm>
 
@@ -17,7 +17,8 @@ LayerPrices::LayerPrices(const CostParams& costs, const Layer& layer, std::int64
 }
 
 ChunkTimes LayerPrices::chunk(std::int64_t chunks, bool backward) const {
-  const double rows = layer_.factor * static_cast<double>(layer_.batch * layer_.sequence);
+  // All wait for the node whose experts have most rows.
+  const double rows = layer_.factor * layer_.imbalance * static_cast<double>(layer_.batch * layer_.sequence);
   const double elements = rows * static_cast<double>(layer_.width);
   const auto shared = static_cast<double>(layer_.shared_by);
   const double work = elements * static_cast<double>(layer_.inner) / shared * static_cast<double>(layer_.products);
