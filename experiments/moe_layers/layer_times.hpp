@@ -3,7 +3,8 @@
 // (reduce-scatter, all-to-all), cut into chunks so that the three resources overlap; gradients of attention are summed
 // between nodes.
 //
-// After FSMoE (ASPLOS'25, arXiv 2501.10714): linear costs, the closed forms of its cases, its sizes, those of the solver that it ships.
+// After FSMoE (ASPLOS'25, arXiv 2501.10714): linear costs, the closed forms of its cases, its sizes, those of the
+// solver that it ships.
 #pragma once
 
 #include <array>
@@ -48,8 +49,8 @@ struct CostParams {
 /// A layer's sizes.
 struct Layer {
   std::int64_t batch = 1, sequence = 1024, width = 2048, inner = 8192, products = 2, shared_by = 8;
-  double factor = 1.2;     ///< rows of experts for each token
-  double imbalance = 1;    ///< rows of the busiest node's experts over the mean
+  double factor = 1.2;   ///< rows of experts for each token
+  double imbalance = 1;  ///< rows of the busiest node's experts over the mean
 };
 
 /// Of a layer, by the number of chunks.

@@ -70,8 +70,7 @@ std::optional<std::string> layers_obstacle(const training::TrainingMachine& mach
   const std::int64_t node = std::min(machine.devices, machine.node_devices);
   if (shared_by > node) return fmt::format("{} ranks share an expert, a node has {} devices", shared_by, node);
   if (tensor > node) return fmt::format("{} ranks share attention, a node has {} devices", tensor, node);
-  if (machine.devices % node != 0)
-    return fmt::format("{} devices do not fill nodes of {}", machine.devices, node);
+  if (machine.devices % node != 0) return fmt::format("{} devices do not fill nodes of {}", machine.devices, node);
   return training::machine_obstacle(machine, machine.devices);
 }
 

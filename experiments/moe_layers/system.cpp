@@ -142,9 +142,10 @@ class MoeLayersExperiment final : public ConfigExperiment {
   std::vector<std::pair<std::string, std::string>> restated() const override {
     std::string names;
     for (const ScheduleParams& one : params_.schedules) names += (names.empty() ? "" : ", ") + one.name;
-    return {{"layers", fmt::format("{} of {} sizes", params_.layer.layers, count())},
-            {"costs", machine_ ? fmt::format("fitted to {} {}", machine_->devices, machine_->device.name) : "as stated"},
-            {"schedules", names}};
+    return {
+        {"layers", fmt::format("{} of {} sizes", params_.layer.layers, count())},
+        {"costs", machine_ ? fmt::format("fitted to {} {}", machine_->devices, machine_->device.name) : "as stated"},
+        {"schedules", names}};
   }
 
   Outcome run(const RunSink& sink) const override {
@@ -152,14 +153,16 @@ class MoeLayersExperiment final : public ConfigExperiment {
     if (sink.folder) {
       file = std::make_unique<BufferedFile>(*sink.folder / "layers.csv");
       file->buffer() +=
-          "batch,sequence,width,inner,products,factor,imbalance,schedule,forward_chunks,backward_chunks,step_s,closed_form_s\n";
+          "batch,sequence,width,inner,products,factor,imbalance,schedule,forward_chunks,backward_chunks,step_s,closed_"
+          "form_s\n";
     }
     FittedCosts costs;
     if (machine_)
       training::priced_or_fault(file_, [&] { costs = fitted(); });
     else
       costs.costs = *params_.costs;
-    Result result{.params = params_, .costs = costs, .schedules = std::vector<ScheduleResult>(params_.schedules.size())};
+    Result result{
+        .params = params_, .costs = costs, .schedules = std::vector<ScheduleResult>(params_.schedules.size())};
     each_layer([&](const Layer& layer) {
       ++result.layers;
       const LayerPrices prices(costs.costs, layer, params_.layer.tensor);
@@ -264,7 +267,8 @@ class MoeLayersExperiment final : public ConfigExperiment {
     std::vector<Layer> layers;
     each_layer([&](const Layer& layer) { layers.push_back(layer); });
     std::int64_t chunks = 1;
-    for (const ScheduleParams& one : params_.schedules) chunks = std::max(chunks, *std::ranges::max_element(one.degrees));
+    for (const ScheduleParams& one : params_.schedules)
+      chunks = std::max(chunks, *std::ranges::max_element(one.degrees));
     return machine_costs(*machine_, layers, params_.layer.tensor, chunks);
   }
 

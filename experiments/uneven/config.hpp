@@ -45,7 +45,7 @@ struct StatedCostParams {
 struct PlanParams {
   training::ContextExchange exchange = training::ContextExchange::all_to_all;
   training::Recompute recompute = training::Recompute::none;
-  bool gradients_fp32 = false;
+  bool gradients_fp32 = false, overlap = true;
   static constexpr auto fields() {
     using P = PlanParams;
     return sim::FieldTable{
@@ -53,7 +53,9 @@ struct PlanParams {
                    "How ranks of a group bring keys and values to all queries: all_to_all or all_gather."),
         sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
         sim::field("gradients_fp32", &P::gradients_fp32,
-                   "Whether gradients are kept and summed in fp32; else in the weights' type.")};
+                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
+        sim::field("overlap", &P::overlap,
+                   "Whether weights are gathered and gradients summed beside kernels; else kernels wait for them.")};
   }
 };
 

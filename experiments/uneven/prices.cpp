@@ -126,11 +126,17 @@ Prices priced(const training::TrainingConfig& config, const PlanParams& plan, st
     prices.costs.exchange_s.push_back(of_token(pass, &training::PassCost::collective_s));
     if (degree > 1) continue;
     const training::ChunkCosts& chunk = pass.chunk();
-    prices.costs.fixed_s = chunk.gathers_exposed_s + chunk.scatters_exposed_s;
-    prices.costs.floor_s =
-        std::max(chunk.gathers_beside_s, chunk.forward.host_s) +
-        std::max(chunk.gathers_beside_s + chunk.scatters_beside_s,
-                 chunk.again.host_s + chunk.backward_input.host_s + chunk.backward_weight.host_s);
+    const double gathers = chunk.gathers_beside_s, sums = chunk.scatters_beside_s;
+    const double forward_host = chunk.forward.host_s;
+    const double backward_host = chunk.again.host_s + chunk.backward_input.host_s + chunk.backward_weight.host_s;
+    if (plan.overlap) {
+      prices.costs.fixed_s = chunk.gathers_exposed_s + chunk.scatters_exposed_s;
+      prices.costs.floor_s = std::max(gathers, forward_host) + std::max(gathers + sums, backward_host);
+    } else {
+      const double alone = config.machine.in_situ.overlapped;  // of these alone, as fast as all collectives
+      prices.costs.fixed_s = (2 * gathers + sums) * alone;
+      prices.costs.floor_s = forward_host + backward_host;
+    }
     prices.update_s = pass.stage.optimizer_s;
   }
   const sim::RelativeLine line = sim::fit_relative_line(points);

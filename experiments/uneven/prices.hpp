@@ -9,9 +9,9 @@ namespace orrery::experiments::uneven {
 
 struct Prices {
   policies::SequenceCosts costs;
-  double update_s = 0;       ///< of a step, once: the optimizer's
-  double fit_error = 0;      ///< of square and linear on the passes that they are fitted on, the furthest
-  std::string obstacle;      ///< why there are none; empty: there are
+  double update_s = 0;   ///< of a step, once: the optimizer's
+  double fit_error = 0;  ///< of square and linear on the passes that they are fitted on, the furthest
+  std::string obstacle;  ///< why there are none; empty: there are
 };
 
 /// Four all-to-alls a layer, forward and backward, of two bytes an element (DeepSpeed-Ulysses).

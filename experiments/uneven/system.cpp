@@ -40,7 +40,8 @@ const FigureTable<Result>& result_table() {
        [](const R& r) { return r.of_batches(r.tokens); }, [](const R& r) { return r.longest; }},
       {"batch.{micro_batches,groups}", "", "Of a batch; of a micro-batch.",
        [](const R& r) { return r.of_batches(r.micro_batches); }, [](const R& r) { return r.groups / r.micro_batches; }},
-      {"token_share.*", "ratio", "Of tokens, those in groups of so many devices.", [](const R& r) {
+      {"token_share.*", "ratio", "Of tokens, those in groups of so many devices.",
+       [](const R& r) {
          Node all = Node::object();
          for (std::size_t k = 0; k < r.token_share.size(); ++k)
            all.set(fmt::format("{}", std::int64_t{1} << k), Node::real(r.token_share[k] / r.tokens));
@@ -86,9 +87,8 @@ class UnevenExperiment final : public ConfigExperiment {
   Outcome run(const RunSink& sink) const override {
     Prices prices;
     if (config_.training)
-      training::priced_or_fault(config_.file, [&] {
-        prices = priced(*config_.training, params_.plan, params_.workload.longest);
-      });
+      training::priced_or_fault(config_.file,
+                                [&] { prices = priced(*config_.training, params_.plan, params_.workload.longest); });
     else
       prices = stated_prices(*params_.costs);
     if (!prices.obstacle.empty()) return Outcome::infeasible(prices.obstacle);

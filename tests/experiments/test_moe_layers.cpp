@@ -155,7 +155,8 @@ namespace {
 std::string on_machine(const std::string& layer, const std::string& node = R"("devices": 8)",
                        const std::string& count = "32") {
   return R"({"system": "moe_layers", "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": )" + count +
-         R"(}], "node": {)" + node + R"(, "nic": "ib-hdr-4x", "nics": 4}}, "layer": {"shared_by": 8, "tensor": 8)" + layer +
+         R"(}], "node": {)" + node + R"(, "nic": "ib-hdr-4x", "nics": 4}}, "layer": {"shared_by": 8, "tensor": 8)" +
+         layer +
          R"(}, "schedules": [{"name": "tutel", "separate_links": false, "gradients": "end"}, {"name": "fsmoe"}]})";
 }
 

@@ -133,6 +133,13 @@ TEST_CASE("uneven batches: a micro-batch takes at least what goes on beside its 
         Approx(summary.at("costs.least_s")->as_number() + summary.at("costs.fixed_s")->as_number() +
                summary.at("costs.update_s")->as_number()));
   CHECK(summary.at("costs.least_s")->as_number() > 0);
+  // Kernels that wait for it come after it.
+  const sim::Node waits = run(on_machine(64, 1, 1, R"("recompute": "full", "overlap": false)"));
+  CHECK(waits.at("costs.least_s")->as_number() == 0);
+  CHECK(waits.at("costs.fixed_s")->as_number() == Approx(summary.at("costs.least_s")->as_number()));
+  const auto cost = [&](const char* name) { return waits.at(std::string("costs.") + name)->as_number(); };
+  CHECK(waits.at("iteration_s")->as_number() ==
+        Approx(cost("fixed_s") + 64 * cost("linear_s") + 64 * 64 * cost("square_s") + cost("update_s")));
 }
 
 TEST_CASE("uneven batches: degrees end where heads do") {
@@ -153,7 +160,8 @@ TEST_CASE("uneven batches: degrees end where heads do") {
 TEST_CASE("uneven batches: a machine that cannot be is said") {
   CHECK_THAT(fault(on_machine(64, 1, 1, R"("context_exchange": "ring")")),
              Contains("/plan/context_exchange: expected all_to_all or all_gather"));
-  CHECK_THAT(fault(R"({"system": "uneven_batches"})"), Contains("expected either 'costs', or a 'machine' and a 'model'"));
+  CHECK_THAT(fault(R"({"system": "uneven_batches"})"),
+             Contains("expected either 'costs', or a 'machine' and a 'model'"));
   std::string both = config();
   both.replace(both.find("\"workload\""), 10, R"("machine": {"devices": [{"part": "a100-sxm4-80gb"}]}, "workload")");
   CHECK_THAT(fault(both), Contains("expected either 'costs', or a 'machine' and a 'model'"));

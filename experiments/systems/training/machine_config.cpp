@@ -75,8 +75,8 @@ void read_clusters(const Node& machine, const MachineParams& params, Reading& to
                            params.node.devices, nodes * params.node.devices));
     return;
   }
-  const auto common = read_named_part<hw::NicPart>(params.common.nic, place_of(section(machine, "common"), "nic"),
-                                                   to.inputs, faults);
+  const auto common =
+      read_named_part<hw::NicPart>(params.common.nic, place_of(section(machine, "common"), "nic"), to.inputs, faults);
   if (!common) return;
   mixed.common = {*common, params.common.nics};
   // The order of nodes: all of a cluster, or one of each in turns while there are some.
@@ -93,8 +93,8 @@ void read_links(const Node& machine, const MachineParams& params, Reading& to, s
   to.machine.node_devices = params.node.devices;
   if (!params.clusters.empty()) return read_clusters(machine, params, to, faults);
   if (to.machine.devices > params.node.devices)
-    if (const auto nic = read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"),
-                                                      to.inputs, faults))
+    if (const auto nic =
+            read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), to.inputs, faults))
       to.machine.nics = NodeNics{*nic, params.node.nics};
   if (!params.host_link.empty())
     to.machine.host_link =
