@@ -28,13 +28,27 @@ struct RouterSource {
   }
 };
 
+/// Router choices beside other work. The first tokens show a placement what to expect; the others are replayed.
+struct ReplayedRouter : RouterSource {
+  double planned = 0.25;
+  static sim::FieldRows<ReplayedRouter> fields();
+};
+
 /// Layers of a model that have experts.
 std::int64_t expert_layers(const models::ModelConfig& model);
+
+/// What a router of the model must be like.
+traces::RoutedModel routed_model(const models::ModelConfig& model);
 
 /// The trace of the source for a model; of one that is drawn all but the layers, and the generator's blanks are filled
 /// in. `router` is the source's node, `tokens` how many there are or will be. Faults where it is not one of the two, or
 /// of another model.
-traces::RouterTrace open_router_source(const sim::Node& router, RouterSource& source, const models::ModelConfig& model,
+traces::RouterTrace open_router_source(const sim::Node& router, RouterSource& source, const traces::RoutedModel& model,
                                        std::int64_t& tokens, sim::Faults& faults);
+
+/// The same, drawn where it is a generator's; `planned_tokens`: those that show a placement what to expect.
+traces::RouterTrace read_replayed_router(const sim::Node& router, ReplayedRouter& source,
+                                         const traces::RoutedModel& model, std::int64_t seed,
+                                         std::int64_t& planned_tokens, sim::Faults& faults);
 
 }  // namespace orrery::experiments

@@ -67,16 +67,22 @@ policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, T
   return view;
 }
 
-PlacementJudgement judge_placement(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,
-                                   const std::vector<policies::LayerPlacement>& placement, std::int64_t gpus) {
-  PlacementJudgement out;
+std::vector<double> layer_imbalances(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,
+                                     const std::vector<policies::LayerPlacement>& placement, std::int64_t gpus) {
+  std::vector<double> out;
   const std::int64_t step = batch > 0 ? std::min(batch, range.last - range.first) : range.last - range.first;
   for (std::size_t layer = 0; layer < trace.layers.size(); ++layer) {
     double sum = 0, batches = 0;
     for (std::int64_t first = range.first; step > 0 && first + step <= range.last; first += step, ++batches)
       sum += traces::imbalance(policies::gpu_loads(placement[layer], loads(trace, layer, first, first + step), gpus));
-    out.layers.push_back(batches > 0 ? sum / batches : 0);
+    out.push_back(batches > 0 ? sum / batches : 0);
   }
+  return out;
+}
+
+PlacementJudgement judge_placement(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,
+                                   const std::vector<policies::LayerPlacement>& placement, std::int64_t gpus) {
+  PlacementJudgement out{.layers = layer_imbalances(trace, range, batch, placement, gpus)};
   const auto count = static_cast<std::size_t>(gpus);
   for (std::size_t layer = 0; gpus > 1 && layer + 1 < trace.layers.size(); ++layer) {
     const std::vector<double> rows = exchanged(transitions(trace, layer, range), placement[layer], placement[layer + 1],

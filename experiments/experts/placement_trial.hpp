@@ -28,6 +28,10 @@ struct PlacementJudgement {
 /// caller's to fill in.
 policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, TokenRange range);
 
+/// (most - mean) / mean of the rows that GPUs get, of each layer; batches as judge_placement has them.
+std::vector<double> layer_imbalances(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,
+                                     const std::vector<policies::LayerPlacement>& placement, std::int64_t gpus);
+
 /// Batches of `batch` tokens of the range, what is left over at the end dropped; 0: all of it is one batch.
 PlacementJudgement judge_placement(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,
                                    const std::vector<policies::LayerPlacement>& placement, std::int64_t gpus);

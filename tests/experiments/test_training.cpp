@@ -69,6 +69,33 @@ std::string why(const std::string& changes) {
 
 }  // namespace
 
+TEST_CASE("A backward pass splits into what the stage before waits for and weights' gradients", "[unit][training]") {
+  // Products with weights: as many FLOPs forward, for the input, for the weights. Attention's forward pass has F - W
+  // and its backward pass twice that, all of it for the input.
+  const char* const gpt = R"({"policy": "gpt2", "gpt2": {"layers": 4, "hidden": 1024, "heads": 16, "loss": true}})";
+  const char* const decoder =
+      R"({"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "heads": 16, "kv_heads": 4,
+      "head_dim": 64, "vocab": 32768, "loss": true, "tied": )";
+  const std::string tied = std::string(decoder) + "true}}", untied = std::string(decoder) + "false}}";
+  const std::string experts = std::string(decoder) + R"(false, "experts": 16, "experts_per_token": 2}})";
+  for (const std::string& builder : {std::string(gpt), tied, untied, experts}) {
+    CAPTURE(builder);
+    sim::Faults faults;
+    const auto read = training::read_training_config(
+        config(R"({"model": {"builder": )" + builder + R"(}, "plan": {"tensor_parallel": 1}})"),
+        *test_systems().registries(), faults);
+    faults.throw_if_any();
+    const training::TrainingResult result = training::train(read);
+    REQUIRE(result.timed);
+    for (const training::StageCosts& stage : result.costs.stages) {
+      const training::ChunkCosts& chunk = stage.chunks.front();
+      CHECK(chunk.backward_weight.flops > 0);
+      CHECK(chunk.backward_input.flops == Approx(2 * chunk.forward.flops - chunk.backward_weight.flops).epsilon(1e-9));
+      CHECK(chunk.backward_input.kernel_s > chunk.forward.kernel_s);
+    }
+  }
+}
+
 TEST_CASE("The host is waited for where it is the slower one, pass by pass", "[unit]") {
   training::PassCost pass{.kernel_s = 2, .collective_s = 1, .host_s = 2.5};
   CHECK(pass.length_s() == 3);

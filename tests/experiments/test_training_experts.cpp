@@ -18,16 +18,17 @@ using training::PartName;
 namespace {
 
 /// A decoder of four layers with sixteen experts on sixteen H100 in two nodes.
-training::TrainingConfig config(const std::string& plan = "{}") {
-  const sim::Node root = sim::parse_json(
-      R"({"system": "training",
+training::TrainingConfig config(const std::string& plan = "{}", const std::string& workload = "",
+                                const std::string& placement = "contiguous") {
+  const sim::Node root =
+      sim::parse_json(R"({"system": "training", "policies": {"placement": {"policy": ")" + placement + R"("}},
     "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 16}], "node": {"devices": 8, "nic": "ib-ndr-4x", "nics": 8}},
     "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "heads": 16, "kv_heads": 4,
               "head_dim": 64, "vocab": 32768, "tied": false, "loss": true, "experts": 16, "experts_per_token": 2,
               "expert_intermediate": 2048}}},
-    "workload": {"sequence": 2048, "global_batch": 64}, "plan": )" +
-          plan + "}",
-      "training.json");
+    "workload": {"sequence": 2048, "global_batch": 64)" +
+                          workload + R"(}, "plan": )" + plan + "}",
+                      "training.json");
   sim::Faults faults;
   training::TrainingConfig read = training::read_training_config(root, *test_systems().registries(), faults);
   faults.throw_if_any();
@@ -148,6 +149,103 @@ TEST_CASE("The planner shares experts out where that is sooner, and names the pl
       training::megatron_flags(plan, {.global_batch = 64, .sequence = 2048, .layers = 4});
   CHECK(std::ranges::find(flags, "--expert-model-parallel-size 8") != flags.end());
   CHECK(std::ranges::find(flags, "--expert-tensor-parallel-size 1") != flags.end());
+}
+
+namespace {
+
+/// A trace of 64 tokens whose choices go to these experts in turns, two a token.
+std::string routed(const Scratch& scratch, const std::vector<traces::ExpertId>& experts, const std::string& more = "") {
+  traces::RouterTrace trace{.experts = 16, .top_k = 2};
+  traces::RouterLayer layer;
+  for (std::size_t i = 0; i < 128; ++i) layer.choices.push_back(experts[i % experts.size()]);
+  trace.layers.push_back(layer);
+  const std::string path = (scratch / "router.bin").string();
+  traces::write_router_trace(trace, path);
+  return R"(, "router": {"trace": ")" + path + "\"" + more + "}";
+}
+
+const char* const kTwo = R"({"expert_parallel": 2})";
+
+}  // namespace
+
+TEST_CASE("All wait for the rank whose experts are chosen most", "[unit][training]") {
+  const Scratch scratch;
+  const auto with = [&](const std::vector<traces::ExpertId>& experts) {
+    return training::train(config(kTwo, routed(scratch, experts)));
+  };
+  const training::TrainingResult alike = run(kTwo);
+  CHECK_FALSE(alike.busiest.has_value());
+  // Experts 0 to 7 are on rank 0. Half of the rows there, three quarters, all of them.
+  const training::TrainingResult even = with({0, 8}), more = with({0, 8, 1, 2}), all = with({0, 1});
+  CHECK(*even.busiest == Approx(1));
+  CHECK(*more.busiest == Approx(1.5));
+  CHECK(*all.busiest == Approx(2));
+  CHECK(even.run.times.time_s == alike.run.times.time_s);
+  const auto passes = [](const training::TrainingResult& r) { return r.costs.stages.front().chunks.front(); };
+  for (training::PassCost training::ChunkCosts::*pass :
+       {&training::ChunkCosts::forward, &training::ChunkCosts::backward_input,
+        &training::ChunkCosts::backward_weight}) {
+    const training::PassCost a = passes(even).*pass, b = passes(more).*pass, c = passes(all).*pass;
+    // In proportion to the rows above the mean: kernels of experts, and nothing else.
+    CHECK(b.kernel_s - a.kernel_s == Approx((c.kernel_s - a.kernel_s) / 2));
+    CHECK(c.kernel_s > a.kernel_s);
+    CHECK(c.kernel_s < 2 * a.kernel_s);
+    CHECK(c.flops == a.flops);
+    CHECK(c.energy_j == Approx(a.energy_j));
+    CHECK(c.host_s == a.host_s);
+  }
+  CHECK(passes(all).forward.collective_s > passes(even).forward.collective_s);
+  CHECK(passes(all).forward.collective_s < 2 * passes(even).forward.collective_s);  // a start is a start
+  CHECK(passes(all).kept_bytes > passes(even).kept_bytes);
+  CHECK(all.memory.front().total() > even.memory.front().total());
+}
+
+TEST_CASE("What a rank of experts has are the rows between its exchanges", "[unit][training]") {
+  const training::TrainingConfig read = config(kTwo);
+  training::CostTable table(read.machine, read.model);
+  const models::OpGraph& graph = table.graph(1, false, 2).graph;
+  const std::vector<bool> rows = training::rows_of_experts(graph);
+  int products = 0;
+  for (const models::OpId id : graph.ops()) {
+    const models::OpNode& op = graph.op(id);
+    using models::OpKind;
+    const bool reads = std::ranges::any_of(op.inputs, [&](models::TensorId t) { return rows[models::index(t)]; });
+    if (op.kind == OpKind::grouped_matmul || op.kind == OpKind::grouped_matmul_grad_weight) {
+      CHECK(reads);
+      ++products;
+    }
+    if (op.kind == OpKind::silu || op.kind == OpKind::silu_grad) CHECK(reads);
+    for (const OpKind other : {OpKind::router, OpKind::router_grad, OpKind::combine, OpKind::combine_grad,
+                               OpKind::attention, OpKind::matmul})
+      if (op.kind == other) CHECK_FALSE(reads);
+    if (op.phase == models::Phase::optimizer) CHECK_FALSE(reads);
+  }
+  CHECK(products == 9);  // gate, up and down: forward, for the input, for the weights
+}
+
+TEST_CASE("A placement is planned on a router's first tokens", "[unit][training]") {
+  const Scratch scratch;
+  // Experts 0 and 1 have all rows: EPLB gives them a rank each, in order they share one.
+  const std::string hot = routed(scratch, {0, 1});
+  CHECK(*training::train(config(kTwo, hot, "eplb")).busiest == Approx(1));
+  CHECK(*training::train(config(kTwo, hot)).busiest == Approx(2));
+  const std::string unseen = routed(scratch, {0, 1}, R"(, "planned": 0)");
+  CHECK_THROWS_WITH(config(kTwo, unseen, "eplb"), Contains("expected tokens to plan on, got none of the 64"));
+  CHECK_THROWS_WITH(config(kTwo, "", "eplb"), Contains("expected contiguous without workload.router"));
+  CHECK_THROWS_WITH(config(kTwo, R"(, "router": {})"), Contains("expected either a 'trace' or a 'generator'"));
+  CHECK_THROWS_WITH(config(kTwo, R"(, "router": {"generator": {"experts": 8}})"),
+                    Contains("a router trace of another model: expected 2 of 16 experts a token"));
+}
+
+TEST_CASE("The planner weighs ranks of experts by what waits for the busiest", "[unit][training]") {
+  const Scratch scratch;
+  // One hot expert: the more ranks share experts, the longer all wait, so fewer of them win.
+  const auto time = [&](std::int64_t ranks, const std::string& workload) {
+    return training::train(config(R"({"zero": "weights", "expert_parallel": )" + std::to_string(ranks) + "}", workload))
+        .run.times.time_s;
+  };
+  const std::string hot = routed(scratch, {0, 1});
+  CHECK(time(8, hot) / time(8, "") > time(2, hot) / time(2, ""));
 }
 
 }  // namespace test_training_experts

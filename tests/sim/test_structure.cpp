@@ -41,7 +41,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"systems/pim", {"base"}},
     {"systems/serving", {"base", "experts", "systems/network"}},
     {"systems/tasks", {"base", "systems/network"}},
-    {"systems/training", {"base"}},
+    {"systems/training", {"base", "experts"}},
     {"systems/transactions", {"base"}},
     {"import", {"base"}},
     {"tune", {"base", "search"}},

@@ -75,6 +75,9 @@ std::string training_table(const Node& summary) {
   out += fmt::format("memory       {} of {} on the fullest rank{}\n", bytes(summary, "memory_bytes.peak"),
                      bytes(summary, "memory_bytes.available"), moment_text(summary));
   out += host_text(summary);
+  if (summary.at("experts.busiest") != nullptr)
+    out += fmt::format("experts      the busiest of {:.0f} ranks has {:.2f} times the mean's rows; all wait for it\n",
+                       number_at(summary, "plan.expert_parallel"), number_at(summary, "experts.busiest"));
   out += fmt::format("energy       {} a step, {} of it idle\n", figure(summary, "energy_j.total", Unit::joules),
                      figure(summary, "energy_j.idle", Unit::joules));
   if (summary.find("whole") != nullptr) {

@@ -36,6 +36,43 @@ void read_model(const Node& node, const ModelParams& params, TrainingConfig& con
   }
 }
 
+/// Experts and choices of the model's router; without experts both are 0.
+traces::RoutedModel routed_model(const models::OpGraph& forward) {
+  traces::RoutedModel model{.name = forward.name};
+  for (const models::OpId id : forward.ops()) {
+    const models::OpNode& op = forward.op(id);
+    if (op.kind != models::OpKind::router) continue;
+    model.experts = forward.tensor(op.inputs.front()).shape.back().constant().value_or(0);
+    model.top_k = forward.tensor(op.outputs.front()).shape.back().constant().value_or(0);
+    ++model.layers;
+  }
+  return model;
+}
+
+void read_router(const Node& root, const sim::Node& policies, TrainingConfig& config, sim::Faults& faults) {
+  TrainingParams& params = config.params;
+  if (!params.workload.router) {
+    if (params.policies.placement.name != "contiguous")
+      faults.add(place_of(policies, "placement"),
+                 "expected contiguous without workload.router, which says what experts are asked for");
+    return;
+  }
+  const Node router = section(section(root, "workload"), "router");
+  const traces::RoutedModel model = routed_model(config.model.forward);
+  if (model.experts == 0)
+    return faults.add(router.origin(), fmt::format("expected none beside {}, which has no experts", model.name));
+  std::int64_t planned = 0;
+  traces::RouterTrace trace =
+      read_replayed_router(router, *params.workload.router, model, params.run.seed, planned, faults);
+  if (!faults.empty()) return;
+  if (params.workload.router->trace) config.inputs.emplace_back(*params.workload.router->trace);
+  if (planned == 0 && params.policies.placement.name != "contiguous")
+    return faults.add(place_of(policies, "placement"),
+                      fmt::format("expected tokens to plan on, got none of the {} of workload.router", trace.tokens()),
+                      "workload.router.planned");
+  config.model.expert_load.emplace(std::move(trace), planned, params.policies.placement);
+}
+
 }  // namespace
 
 TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
@@ -56,6 +93,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
     config.model.passes_at = passes.origin();
     params.policies.passes = read_passes(passes, registries.get<policies::PassRegistry>(), config.model.passes, faults);
   }
+  if (faults.empty()) read_router(root, policies, config, faults);
   if (faults.empty()) config.resolved = resolved_config("training", params);
   if (faults.empty() && params.plan.best_by) take_best_plan(section(root, "plan"), registries, config, faults);
   return config;

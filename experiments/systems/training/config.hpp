@@ -11,6 +11,7 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/node_params.hpp"
 #include "experiments/base/platform_choice.hpp"
+#include "experiments/base/router_source.hpp"
 #include "experiments/systems/training/part_costs.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "policies/partition/partition.hpp"
@@ -209,6 +210,7 @@ struct WorkloadParams {
   std::int64_t sequence = 2048, global_batch = 1;
   bool largest_batch = false;
   double tokens = 0, price_per_hour = 0;
+  std::optional<ReplayedRouter> router;
   static constexpr auto fields() {
     using sim::Unit;
     using W = WorkloadParams;
@@ -220,8 +222,11 @@ struct WorkloadParams {
             "Whether each copy has the largest micro-batch that its devices have memory for, one a step, in place "
             "of global_batch and plan.micro_batch."),
         sim::field("tokens", &W::tokens, Unit::tokens, sim::between(0, 1e18), "To be trained on in all; 0: not asked."),
-        sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0),
-                   "Of a device for an hour; 0: not known.")};
+        sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0), "Of a device for an hour; 0: not known."),
+        sim::field(
+            "router", &W::router,
+            "What experts are chosen, for ranks that share them: all wait for the busiest; null: they are chosen "
+            "alike.")};
   }
 };
 
@@ -229,6 +234,7 @@ struct PoliciesParams {
   policies::ScheduleRegistry::Choice schedule;
   policies::PartitionRegistry::Choice partition;
   policies::OffloadRegistry::Choice offload;
+  policies::ExpertPlacementRegistry::Choice placement;
   sim::Node passes;
   static constexpr auto fields() {
     using P = PoliciesParams;
@@ -236,6 +242,8 @@ struct PoliciesParams {
         sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes of a pipeline's stages."),
         sim::choice("partition", &P::partition, "even", "Layers of each stage."),
         sim::choice("offload", &P::offload, "streamed", "How optimizer states in the host's memory are updated."),
+        sim::choice("placement", &P::placement, "contiguous",
+                    "Which rank has which experts, by the first tokens of workload.router."),
         passes_field(&P::passes)};
   }
 };

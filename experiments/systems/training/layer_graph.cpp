@@ -83,8 +83,10 @@ std::vector<bool> leads_to_input(const OpGraph& graph) {
     for (const TensorId output : op.outputs)
       for (const OpId reader : graph.consumers(output)) {
         if (graph.op(reader).phase != Phase::backward) continue;
-        // What sums the gradients of a table that two parts share is the optimizer's affair.
-        if (rank(reader) < rank(id) && graph.op(reader).kind != OpKind::add_n) leads[i] = true;
+        // What sums the gradients of a table that two parts share is the optimizer's affair: of weights, whose sizes
+        // are numbers where those of activations go by batch and tokens.
+        const bool of_weights = graph.op(reader).kind == OpKind::add_n && graph.tensor(output).elements().constant();
+        if (rank(reader) < rank(id) && !of_weights) leads[i] = true;
         if (rank(reader) == rank(id) && leads[index(reader)]) leads[i] = true;
       }
   }

@@ -68,12 +68,14 @@ std::int64_t bytes_between(const LayerGraph& layer, const models::Bindings& size
 class Pricer {
  public:
   Pricer(const TrainingMachine& machine, const LayerGraph& layer, const std::set<std::string>& experts,
-         const LayerShare& share, const models::Bindings& sizes, const models::Bindings& sequence)
+         const LayerShare& share, double busiest, const models::Bindings& sizes, const models::Bindings& sequence)
       : machine_(machine),
         layer_(layer),
         graph_(layer.graph),
         experts_(experts),
         share_(share),
+        busiest_(busiest),
+        rows_(busiest > 1 ? rows_of_experts(layer.graph) : std::vector<bool>()),
         sizes_(sizes),
         sequence_(sequence) {
     costs_.layers = layer.layers;
@@ -112,6 +114,13 @@ class Pricer {
         (is_expert(graph_.op(id).inputs.front()) ? own.experts : own.dense).optimizer += cost;
         return;
     }
+  }
+
+  bool has_experts_rows(TensorId id) const { return !rows_.empty() && rows_[index(id)]; }
+  /// Bytes of a tensor on the rank that all wait for, whose experts have most rows.
+  std::int64_t fullest_bytes(TensorId id) const {
+    const std::int64_t bytes = bytes_at(graph_.tensor(id), sizes_);
+    return has_experts_rows(id) ? static_cast<std::int64_t>(busiest_ * static_cast<double>(bytes)) : bytes;
   }
 
   /// A gather of what the forward pass had gathered: the share of it was kept.
@@ -167,10 +176,13 @@ class Pricer {
     models::GraphLaunches launches;
     models::lower(graph_, id, sizes, launches);
     PassCost sum;
+    // All wait for the rank whose experts have most rows; work and energy are the mean's.
+    const bool of_experts = std::ranges::any_of(graph_.op(id).inputs, [&](TensorId t) { return has_experts_rows(t); });
+    const double slower = of_experts ? busiest_ : 1;
     for (const models::GraphKernel& launch : launches.kernels) {
       const hw::Cost cost = machine_.device.cost(launch.kernel);
       const bool attention = std::holds_alternative<hw::AttentionPrefill>(launch.kernel.shape);
-      sum.kernel_s += cost.time_s / (machine_.in_situ.kernel * (attention ? machine_.in_situ.attention : 1));
+      sum.kernel_s += slower * cost.time_s / (machine_.in_situ.kernel * (attention ? machine_.in_situ.attention : 1));
       sum.energy_j += cost.compute_energy_j + cost.memory_energy_j;
       ++sum.kernels;
     }
@@ -179,10 +191,12 @@ class Pricer {
       const double bytes = static_cast<double>(transfer.bytes) * static_cast<double>(gather ? transfer.ranks : 1);
       const hw::RankGroup group = rank_group(machine_, transfer.ranks, 1);
       const std::int64_t choices = graph_.op(id).integer("choices", 0);  // of a router
-      const hw::GroupCost cost =
-          choices > 0 ? expert_exchange(machine_, group, bytes, choices, share_.dispatch == ExpertDispatch::tokens)
-                      : collective(machine_, call_of(transfer.kind), group, bytes);
-      sum.collective_s += cost.time_s;
+      const auto exchanged = [&](double of) {
+        return choices > 0 ? expert_exchange(machine_, group, of, choices, share_.dispatch == ExpertDispatch::tokens)
+                           : collective(machine_, call_of(transfer.kind), group, of);
+      };
+      const hw::GroupCost cost = exchanged(bytes);
+      sum.collective_s += choices > 0 && busiest_ > 1 ? exchanged(busiest_ * bytes).time_s : cost.time_s;
       sum.energy_j += cost.energy_j;
       ++sum.kernels;
     }
@@ -245,7 +259,7 @@ class Pricer {
       if (!maker) continue;
       const OpPlace& place = layer_.places[index(*maker)];
       if (place.phase != StepPhase::forward) continue;
-      const std::int64_t bytes = bytes_at(tensor, sizes_);
+      const std::int64_t bytes = fullest_bytes(id);
       part(place.part).saved_bytes += bytes;
       if (place.core && !kept_of_core(*maker)) part(place.part).core_saved_bytes += bytes;
     }
@@ -253,8 +267,7 @@ class Pricer {
     for (const OpId id : graph_.ops()) {
       const OpPlace& place = layer_.places[index(id)];
       if (place.part != PartName::layer || place.phase != StepPhase::forward || place.by_op) continue;
-      for (const TensorId made : graph_.op(id).outputs)
-        part(place.part).by_op_kept_bytes += bytes_at(graph_.tensor(made), sizes_);
+      for (const TensorId made : graph_.op(id).outputs) part(place.part).by_op_kept_bytes += fullest_bytes(made);
     }
   }
 
@@ -279,8 +292,10 @@ class Pricer {
         ++begin;
       }
       if (life.end > steps || begin == life.end || (life.tensor && kept[storages.of(*life.tensor)])) continue;
-      bytes[static_cast<std::size_t>(begin)] += life.bytes;
-      bytes[static_cast<std::size_t>(life.end)] -= life.bytes;
+      const bool fuller = life.tensor && has_experts_rows(*life.tensor);
+      const auto own = fuller ? static_cast<std::int64_t>(busiest_ * static_cast<double>(life.bytes)) : life.bytes;
+      bytes[static_cast<std::size_t>(begin)] += own;
+      bytes[static_cast<std::size_t>(life.end)] -= own;
     }
     std::int64_t now = 0;
     for (const OpId id : graph_.ops()) {
@@ -306,6 +321,8 @@ class Pricer {
   const OpGraph& graph_;
   const std::set<std::string>& experts_;
   const LayerShare& share_;
+  double busiest_ = 1;      ///< rows of the busiest rank's experts over the mean
+  std::vector<bool> rows_;  ///< tensors that have such rows; empty: all ranks are alike
   const models::Bindings &sizes_, &sequence_;
   ModelCosts costs_;
 };
@@ -375,6 +392,8 @@ std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
     return fmt::format("{} ranks of sequence parallelism do not divide {} tokens", share.tensor,
                        model_.sequence / share.context);
   if (auto why = policies::expert_parallel_obstacle(forward_, share.experts)) return why;
+  if (model_.expert_load && share.experts > 1)
+    if (const auto& why = placed(share.experts).obstacle) return why;
   if (share.tensor > 1 && !share.sequence && !experts_.empty())
     return "tensor parallelism of a model with experts needs sequence_parallel: every rank would send the same tokens";
   if (auto why = policies::tensor_parallel_obstacle(forward_, {.ranks = share.tensor})) return why;
@@ -416,6 +435,22 @@ const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int6
   return place->second;
 }
 
+const PlacedExperts& CostTable::placed(std::int64_t ranks) {
+  const auto [place, fresh] = placed_.try_emplace(ranks);
+  const bool whole = ranks % machine_.node_devices == 0;
+  if (fresh) place->second = model_.expert_load->place(ranks, whole ? ranks / machine_.node_devices : 1);
+  return place->second;
+}
+
+double CostTable::busiest(const LayerShare& share) {
+  if (!model_.expert_load || share.experts < 2) return 1;
+  const std::int64_t split = share.context * (share.sequence ? share.tensor : 1);
+  const std::int64_t tokens = std::max<std::int64_t>(1, share.experts * share.micro_batch * model_.sequence / split);
+  const auto [place, fresh] = busiest_.try_emplace({share.experts, tokens}, 1);
+  if (fresh) place->second = model_.expert_load->busiest(placed(share.experts), share.experts, tokens);
+  return place->second;
+}
+
 const ModelCosts& CostTable::costs(const LayerShare& share) {
   const auto [place, fresh] = costs_.try_emplace(share);
   if (fresh) {
@@ -428,7 +463,7 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
     ModelCosts& costs = place->second;
     const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
-    costs = Pricer(machine_, layer, experts_, share, own, all).run();
+    costs = Pricer(machine_, layer, experts_, share, busiest(share), own, all).run();
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;
     costs.boundary_bytes = (bytes_between(graph(1, false), own) + sharing - 1) / sharing;

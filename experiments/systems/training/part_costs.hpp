@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiments/base/graph_model.hpp"
+#include "experiments/systems/training/expert_load.hpp"
 #include "experiments/systems/training/layer_graph.hpp"
 #include "experiments/systems/training/machine.hpp"
 #include "experiments/systems/training/plan.hpp"
@@ -71,6 +72,7 @@ struct TrainedModel {
   std::vector<ChosenPass> passes;  ///< on the differentiated graph of a rank
   sim::Origin passes_at;
   std::int64_t sequence = 1024;
+  std::optional<ExpertLoad> expert_load;  ///< none: experts are chosen alike
 };
 
 /// Costs by how a layer is shared, each worked out once.
@@ -82,6 +84,8 @@ class CostTable {
   const ModelCosts& costs(const LayerShare& share);
   /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
   const LayerGraph& graph(std::int64_t tensor, bool sequence, std::int64_t experts = 1, std::int64_t step_casts = 0);
+  /// Rows of the busiest rank's experts over the mean, of a micro-batch; 1: all alike, or nobody shares experts out.
+  double busiest(const LayerShare& share);
   std::int64_t layers() const { return layers_; }
   /// Of a layer; 0: none.
   std::int64_t experts() const { return expert_count_; }
@@ -91,6 +95,8 @@ class CostTable {
  private:
   const TrainingMachine& machine_;
   const TrainedModel& model_;
+  /// On ranks that follow one another.
+  const PlacedExperts& placed(std::int64_t ranks);
   const models::OpGraph& step(std::int64_t experts, std::int64_t step_casts);
 
   models::OpGraph forward_;                                                 ///< of one layer
@@ -99,6 +105,8 @@ class CostTable {
   std::int64_t layers_ = 0, expert_count_ = 0;
   std::map<std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;
+  std::map<std::int64_t, PlacedExperts> placed_;                     ///< by ranks
+  std::map<std::pair<std::int64_t, std::int64_t>, double> busiest_;  ///< by ranks and tokens
 };
 
 }  // namespace orrery::experiments::training

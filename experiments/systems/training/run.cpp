@@ -291,6 +291,7 @@ TrainingResult train(const TrainingConfig& config) {
     result.global_batch = result.plan.data * result.plan.micro_batch;
   }
   result.costs = step_costs(table, config.machine, result.plan, result.layers);
+  if (config.model.expert_load) result.busiest = table.busiest(result.plan.share());
   result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
   if (!config.machine.slow.empty()) wait_for_slow_copies(config, *schedule, result);
   result.closed = closed_form(result.costs);

@@ -41,6 +41,7 @@ struct TrainingResult {
   StepRun run;
   StepTimes closed;
   std::vector<StageMemory> memory;  ///< by stage
+  std::optional<double> busiest;    ///< rows of the busiest rank's experts over the mean; none: no router was given
   double model_flops = 0;           ///< of a step, all ranks, nothing run again
   double energy_j = 0, idle_j = 0;  ///< of a step, all devices
 };

@@ -94,6 +94,12 @@ const FigureTable<Source>& step_table() {
        [](const S& s) { return s.result.plan.context; }, [](const S& s) { return s.result.plan.pipeline; },
        [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.experts; },
        [](const S& s) { return s.result.plan.micro_batches; }, [](const S& s) { return s.result.plan.micro_batch; }},
+      {"experts.busiest", "ratio",
+       "Rows of the busiest rank's experts over the mean of the ranks that share them, with workload.router.",
+       [](const S& s) -> FigureValue {
+         if (!s.result.busiest) return std::nullopt;
+         return *s.result.busiest;
+       }},
       {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
        [](const S& s) {
          std::int64_t most = 0;

@@ -93,13 +93,6 @@ struct PredictorParams {
   static sim::FieldRows<PredictorParams> fields();
 };
 
-/// Router choices beside requests. The first tokens show a placement what to expect; the others are replayed.
-struct ReplayedRouter : RouterSource {
-  double planned = 0.25;
-
-  static sim::FieldRows<ReplayedRouter> fields();
-};
-
 struct WorkloadParams {
   double rate_scale = 1;
   std::optional<std::int64_t> limit, clients;

@@ -10,16 +10,6 @@
 
 namespace orrery::experiments {
 
-sim::FieldRows<ReplayedRouter> ReplayedRouter::fields() {
-  using R = ReplayedRouter;
-  static const auto table = sim::joined(
-      sim::inherited<R>(RouterSource::fields()),
-      sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
-                                 "Share of the trace, its first tokens, that policies.placement sees and that is not "
-                                 "replayed.")});
-  return table;
-}
-
 void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faults& faults) {
   if (!config.workload.router) {
     const sim::Node policies = section(root, "policies");
@@ -41,13 +31,9 @@ void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faul
     return faults.add(where, "expected none beside a graph that is named, whose experts share rows evenly");
   if (std::ranges::any_of(config.parts, [](const DevicePart& part) { return part.attention.has_value(); }))
     return faults.add(where, "expected none beside machine.devices[].attention, which prices halves of a batch");
-  std::int64_t tokens = 0;
-  traces::RouterTrace trace = open_router_source(router, *config.workload.router, model, tokens, faults);
+  traces::RouterTrace trace = read_replayed_router(router, *config.workload.router, routed_model(model),
+                                                   config.run.seed, config.planned_tokens, faults);
   if (!faults.empty()) return;
-  if (const auto& generator = config.workload.router->generator)
-    trace = traces::generate_router_trace(*generator, static_cast<std::uint64_t>(config.run.seed));
-  const double share = config.workload.router->planned;
-  config.planned_tokens = static_cast<std::int64_t>(static_cast<double>(trace.tokens()) * share);
   if (config.planned_tokens == 0 && config.policies.placement.name != "contiguous")
     faults.add(place_of(section(root, "policies"), "placement"),
                fmt::format("expected tokens to plan on, got none of the {} of workload.router", trace.tokens()),
