@@ -10,7 +10,7 @@ import json
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES
 
-from . import answers, figures, network, overview, small, tables, training
+from . import answers, figures, jobs, network, overview, small, tables, training
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
@@ -54,7 +54,7 @@ def _first(run: Run, sheet: Sheet) -> str:
         return _infeasible(run)
     if network.is_network(run):
         return network.overview(run, sheet) + _timeline(run)
-    return _overview(run, answers.first(run, sheet) or small.strip(sheet))
+    return _overview(run, answers.first(run, sheet) or jobs.first(run, sheet) or small.strip(sheet))
 
 
 def _stack(title: str, parts: list[tuple[str, float, str]], unit: str, rest: str, whole: object = None,
@@ -104,6 +104,7 @@ def _overview(run: Run, plots: str) -> str:
                "</div></div>")
     groups = "".join(cards(name, members) for name, members in overview.cards(run))
     bars = _stack("Where the step goes", training.step_parts(s), "s", "the rest", s.get("iteration_s"))
+    bars += _stack("Where the time goes", jobs.time_parts(s), "", "the rest", 1)
     bars += _stack("Where the energy goes", _energy_parts(s), "J", "kernels and transfers", overview.pick(s, "energy_j", "total"),
                    palette.BLUE) + _time_bar(run)
     memory = s["memory_bytes"] if isinstance(s.get("memory_bytes"), dict) else {}
