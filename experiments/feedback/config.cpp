@@ -16,7 +16,7 @@ using sim::Node;
 constexpr std::size_t kMostCalls = 64;
 
 /// What the training system reads for a model.
-Node training_part(const Node& root, const Node& model, const Sections& params) {
+Node training_part(const Node& root, const Node& model, std::int64_t sequence) {
   const auto at_model = [&](Node node) {
     node.set_origin(place_of(model, "config"));
     return node;
@@ -30,13 +30,27 @@ Node training_part(const Node& root, const Node& model, const Sections& params) 
   Node graph = at_model(Node::object());
   graph.set("builder", std::move(builder));
   Node workload = Node::object();
-  workload.set("sequence", Node::integer(params.workload.prompt + params.workload.generated));
+  workload.set("sequence", Node::integer(sequence));
   Node own = Node::object();
   own.set_origin(root.origin());
   own.set("machine", section(root, "machine"));
   own.set("model", std::move(graph));
   own.set("workload", std::move(workload));
   return own;
+}
+
+void draw_answers(FeedbackConfig& config) {
+  const WorkloadParams& work = config.params.workload;
+  config.answer_tokens = work.generated;
+  if (!work.answers) return;
+  sim::RandomStream random(static_cast<std::uint64_t>(config.params.run.seed), "answers");
+  const auto sampler = work.answers->make();
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < work.sequences; ++i) {
+    config.answers.push_back(std::min(work.generated, sampler->sample(random).output_tokens));
+    sum += config.answers.back();
+  }
+  config.answer_tokens = (sum + work.sequences - 1) / work.sequences;
 }
 
 void read_models(const Node& root, const sim::RegistrySet& registries, FeedbackConfig& config, sim::Faults& faults) {
@@ -51,7 +65,8 @@ void read_models(const Node& root, const sim::RegistrySet& registries, FeedbackC
     const auto [kind, fresh] = known.try_emplace(models[i].config, config.kinds.size());
     config.kind_of.push_back(kind->second);
     if (!fresh) continue;
-    auto own = training::read_training_config(training_part(root, node, config.params), registries, faults);
+    auto own = training::read_training_config(
+        training_part(root, node, config.params.workload.prompt + config.answer_tokens), registries, faults);
     if (!faults.empty()) return;
     config.inputs.insert(config.inputs.end(), own.inputs.begin(), own.inputs.end());
     config.machine = std::move(own.machine);
@@ -140,6 +155,7 @@ FeedbackConfig read_feedback_config(const Node& root, const sim::RegistrySet& re
                "expected none: calls on nodes with unlike adapters are not modelled");
   if (!config.params.machine.slow.empty())
     faults.add(place_of(section(root, "machine"), "slow_nodes"), "expected none: calls are priced on equal nodes");
+  if (faults.empty()) draw_answers(config);
   read_models(root, registries, config, faults);
   if (faults.empty()) read_calls(root, config, faults);
   if (!faults.empty()) return config;

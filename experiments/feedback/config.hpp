@@ -10,6 +10,7 @@
 #include "experiments/search/driver.hpp"
 #include "experiments/systems/training/config.hpp"
 #include "models/transformer/hf_config.hpp"
+#include "traces/generator.hpp"
 
 namespace orrery::experiments::feedback {
 
@@ -64,13 +65,18 @@ struct CallParams {
 
 struct WorkloadParams {
   std::int64_t prompt = 128, generated = 128, sequences = 512, minibatches = 4, lag = 0;
+  std::optional<traces::LengthRegistry::Choice> answers;
   static constexpr auto fields() {
     using sim::Unit;
     using W = WorkloadParams;
     constexpr sim::Range kTokens = sim::between(1, 1 << 20);
     return sim::FieldTable{
         sim::field("prompt", &W::prompt, Unit::tokens, kTokens, "Of a sequence."),
-        sim::field("generated", &W::generated, Unit::tokens, kTokens, "Of a sequence, all alike."),
+        sim::field("generated", &W::generated, Unit::tokens, kTokens,
+                   "Of a sequence; the most, where answers are drawn."),
+        sim::choice("answers", &W::answers, "geometric",
+                    "Lengths of answers: what it draws for outputs, no more than `generated`, the same in every "
+                    "iteration; null: all are as long."),
         sim::field("sequences", &W::sequences, Unit::count, sim::between(1, 1 << 20), "Of an iteration."),
         sim::field("minibatches", &W::minibatches, Unit::count, sim::between(1, 1 << 12),
                    "Of an iteration: each is a step of the optimizer."),
@@ -184,6 +190,9 @@ struct FeedbackConfig {
   std::vector<std::size_t> kind_of;               ///< of each model
   policies::ScheduleRegistry::Choice schedule;    ///< of a training step's stages
   std::vector<Call> calls;
+  std::vector<std::int64_t> answers;  ///< tokens of each sequence's answer, as drawn; empty: all have `generated`
+  /// Tokens of an answer, mean, rounded up: what infers and trains goes by it, sequences being packed.
+  std::int64_t answer_tokens = 0;
   std::vector<std::filesystem::path> inputs;
   std::vector<std::string> notes;
   sim::Node resolved;

@@ -23,7 +23,7 @@ class Player {
         scale_(tick_scale(config.params.run.tick_s)) {
     for (std::int64_t d = 0; d < config.machine.devices; ++d)
       devices_.push_back(graph_.add_resource({.order = sim::TaskOrder::priority}));
-    for (std::size_t i = 0; i < plan.size(); ++i) run_.call_s.push_back(pricer.run_s(config.calls[i], plan[i].shape));
+    for (std::size_t i = 0; i < plan.size(); ++i) run_.calls.push_back(pricer.run(config.calls[i], plan[i].shape));
     moves_ = PlanEstimator(config, pricer).moves(plan);
   }
 
@@ -55,7 +55,7 @@ class Player {
         if (config_.params.workload.lag == 0) on.push_back(&plan_[move.from]);
         after.push_back(add(weights, move.time_s, on, trained));
       }
-      tasks_[k].push_back(add(own, run_.call_s[i], {&plan_[i]}, after));
+      tasks_[k].push_back(add(own, run_.calls[i].time_s, {&plan_[i]}, after));
     }
   }
 

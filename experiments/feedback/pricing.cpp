@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "experiments/systems/training/run.hpp"
@@ -10,7 +11,9 @@
 namespace orrery::experiments::feedback {
 namespace {
 
-constexpr double kPicoseconds = 1e12;
+constexpr double kPicoseconds = 1e12, kPicojoules = 1e12;
+/// Of answers of unlike lengths, for a plan's estimate and for a run.
+constexpr std::int64_t kEstimateStretches = 8, kRunStretches = 64;
 
 /// The largest divisor of `number` that is at most `most`.
 std::int64_t divisor_up_to(std::int64_t number, std::int64_t most) {
@@ -170,7 +173,7 @@ CallPricer::Generation& CallPricer::generation(std::size_t kind, std::int64_t te
   return *known;
 }
 
-double CallPricer::generated_s(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context,
+CallWork CallPricer::generated(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context,
                                bool prompt) {
   Generation& own = generation(kind, shape.tensor);
   BatchShape batch{.sequences = sequences, .logit_rows = sequences};
@@ -188,10 +191,47 @@ double CallPricer::generated_s(std::size_t kind, const Shape& shape, std::int64_
   const double device = static_cast<double>(cost.time_ps) / kPicoseconds;
   const double whole = config_.params.engine.captured && !prompt ? device : std::max(device, own.host_s);
   const double stage = whole / static_cast<double>(shape.pipeline);
-  if (shape.pipeline == 1) return stage;
+  const double joules = static_cast<double>(cost.energy_pj()) / kPicojoules;
+  if (shape.pipeline == 1) return {stage, joules};
   const double bytes = static_cast<double>(segment.tokens * own.transformer.config.hidden_size) *
                        static_cast<double>(hw::bytes_of(own.transformer.dtype)) / static_cast<double>(shape.tensor);
-  return stage + training::message(config_.machine, shape.data * shape.tensor, bytes).time_s;
+  const hw::GroupCost message = training::message(config_.machine, shape.data * shape.tensor, bytes);
+  return {stage + message.time_s, joules + message.energy_j * static_cast<double>((shape.pipeline - 1) * shape.tensor)};
+}
+
+CallWork CallPricer::unlike_answers(std::size_t kind, const Shape& shape, std::int64_t waves, std::int64_t stretches) {
+  const WorkloadParams& work = config_.params.workload;
+  const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
+  const std::int64_t wave = (copy + waves - 1) / waves;
+  const auto micro = [&](double sequences) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(stages))));
+  };
+  CallWork all;
+  for (std::int64_t c = 0; c < shape.data; ++c) {
+    CallWork own;
+    for (std::int64_t first = 0; first < copy; first += wave) {
+      std::vector<std::int64_t> lengths;  // sequences go to copies in turns
+      for (std::int64_t i = first; i < std::min(copy, first + wave); ++i)
+        lengths.push_back(config_.answers[static_cast<std::size_t>(c + shape.data * i)]);
+      const auto count = static_cast<double>(lengths.size());
+      const CallWork prompts = generated(kind, shape, micro(count), work.prompt, true);
+      own += {static_cast<double>(2 * stages - 1) * prompts.time_s, static_cast<double>(stages) * prompts.energy_j};
+      const std::int64_t longest = std::ranges::max(lengths);
+      const std::int64_t pieces = std::min(stretches, longest - 1);
+      for (std::int64_t p = 0; p < pieces; ++p) {  // the first token is of the prompt's pass
+        const std::int64_t begin = 1 + (longest - 1) * p / pieces, end = 1 + (longest - 1) * (p + 1) / pieces;
+        const auto tokens = static_cast<double>(end - begin);
+        double written = 0;
+        for (const std::int64_t length : lengths)
+          written += static_cast<double>(std::clamp<std::int64_t>(length - begin, 0, end - begin));
+        own += generated(kind, shape, micro(written / tokens), work.prompt + (begin + end - 1) / 2, false)
+                   .times(static_cast<double>(stages) * tokens);
+      }
+    }
+    all.time_s = std::max(all.time_s, own.time_s);
+    all.energy_j += own.energy_j;
+  }
+  return all;
 }
 
 CallCost CallPricer::generate(std::size_t kind, const Shape& shape) {
@@ -202,39 +242,76 @@ CallCost CallPricer::generate(std::size_t kind, const Shape& shape) {
   CallCost best;
   for (std::int64_t waves = 1;; waves *= 2) {
     const std::int64_t wave = (copy + waves - 1) / waves, micro = (wave + stages - 1) / stages;
-    const double prompts = (2 * part - 1) * generated_s(kind, shape, micro, work.prompt, true);
-    const double decode =
-        work.generated > 1 ? generated_s(kind, shape, micro, work.prompt + (work.generated + 1) / 2, false) : 0;
     const double kv = static_cast<double>(models::kv_bytes_per_token(own.transformer)) *
-                      static_cast<double>(wave * (work.prompt + work.generated));
-    best = {.time_s = static_cast<double>(waves) * (prompts + static_cast<double>(work.generated - 1) * part * decode),
+                      static_cast<double>(wave * (work.prompt + config_.answer_tokens));
+    double time = 0;
+    if (config_.answers.empty()) {
+      const double prompts = (2 * part - 1) * generated(kind, shape, micro, work.prompt, true).time_s;
+      const double decode =
+          work.generated > 1 ? generated(kind, shape, micro, work.prompt + (work.generated + 1) / 2, false).time_s : 0;
+      time = static_cast<double>(waves) * (prompts + static_cast<double>(work.generated - 1) * part * decode);
+    }
+    best = {.time_s = time,
             .resident_bytes = static_cast<double>(models::weight_bytes(own.transformer)) / part,
             .working_bytes = kv / part,
             .micro_batches = stages,
             .waves = waves};
     const double room =
         config_.params.engine.generation_memory * static_cast<double>(config_.machine.device.memory_bytes);
-    if (best.resident_bytes + best.working_bytes <= room || wave <= stages) return best;
+    if (best.resident_bytes + best.working_bytes > room && wave > stages) continue;
+    if (!config_.answers.empty()) best.time_s = unlike_answers(kind, shape, waves, kEstimateStretches).time_s;
+    return best;
   }
 }
 
-double CallPricer::run_s(const Call& call, const Shape& shape) {
+CallWork CallPricer::run(const Call& call, const Shape& shape) {
   const std::size_t kind = config_.kind_of[call.model];
   const CallCost& known = cost(call, shape);
-  const WorkloadParams& work = config_.params.workload;
-  if (call.kind == CallKind::infer) return known.time_s;
-  if (call.kind == CallKind::generate) {
-    const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
-    const std::int64_t wave = (copy + known.waves - 1) / known.waves, micro = (wave + stages - 1) / stages;
-    double time = static_cast<double>(2 * stages - 1) * generated_s(kind, shape, micro, work.prompt, true);
-    for (std::int64_t token = 1; token < work.generated; ++token)
-      time += static_cast<double>(stages) * generated_s(kind, shape, micro, work.prompt + token, false);
-    return static_cast<double>(known.waves) * time;
+  switch (call.kind) {
+    case CallKind::generate:
+      return run_generation(kind, shape, known.waves);
+    case CallKind::infer:
+      return {known.time_s, inference_j(kind, shape, known.micro_batches)};
+    case CallKind::train:
+      return run_training(kind, shape, known.micro_batches);
   }
-  const training::Plan plan = training_plan(shape, work.sequences / work.minibatches / shape.data, known.micro_batches);
+  throw std::logic_error("a kind of call that nobody prices");
+}
+
+CallWork CallPricer::run_generation(std::size_t kind, const Shape& shape, std::int64_t waves) {
+  if (!config_.answers.empty()) return unlike_answers(kind, shape, waves, kRunStretches);
+  const WorkloadParams& work = config_.params.workload;
+  const std::int64_t copy = work.sequences / shape.data, stages = shape.pipeline;
+  const std::int64_t wave = (copy + waves - 1) / waves, micro = (wave + stages - 1) / stages;
+  const CallWork prompts = generated(kind, shape, micro, work.prompt, true);
+  CallWork sum{static_cast<double>(2 * stages - 1) * prompts.time_s, static_cast<double>(stages) * prompts.energy_j};
+  for (std::int64_t token = 1; token < work.generated; ++token)
+    sum += generated(kind, shape, micro, work.prompt + token, false).times(static_cast<double>(stages));
+  sum = sum.times(static_cast<double>(waves));
+  sum.energy_j *= static_cast<double>(shape.data);
+  return sum;
+}
+
+double CallPricer::inference_j(std::size_t kind, const Shape& shape, std::int64_t micro_batches) {
+  const std::int64_t copy = config_.params.workload.sequences / shape.data;
+  const training::Plan plan = plan_of(shape, copy, micro_batches);
+  const training::StepCosts costs = step(kind, plan);
+  double once = costs.activation_j * static_cast<double>(plan.pipeline - 1);
+  for (const training::StageCosts& stage : costs.stages)
+    for (const training::ChunkCosts& chunk : stage.chunks) once += chunk.forward.energy_j;
+  return once * static_cast<double>(plan.stage_ranks() * micro_batches);
+}
+
+CallWork CallPricer::run_training(std::size_t kind, const Shape& shape, std::int64_t micro_batches) {
+  const WorkloadParams& work = config_.params.workload;
+  const training::Plan plan = training_plan(shape, work.sequences / work.minibatches / shape.data, micro_batches);
+  const training::StepCosts costs = step(kind, plan);
   const training::StepRun run =
-      training::run_step(step(kind, plan), *config_.schedule.make(), tick_scale(config_.params.run.tick_s));
-  return run.times.time_s * static_cast<double>(work.minibatches);
+      training::run_step(costs, *config_.schedule.make(), tick_scale(config_.params.run.tick_s));
+  double of_rank = costs.activation_j * static_cast<double>(run.messages.size());
+  for (const training::StageCosts& stage : costs.stages) of_rank += training::stage_energy(stage, micro_batches);
+  return CallWork{run.times.time_s, of_rank * static_cast<double>(plan.stage_ranks())}.times(
+      static_cast<double>(work.minibatches));
 }
 
 double CallPricer::weight_bytes(std::size_t model) const {
@@ -253,18 +330,22 @@ double CallPricer::counted_flops() const {
                 3 * tokens * hidden * static_cast<double>(m.intermediate_size)) +
            4 * tokens * static_cast<double>(m.vocab_size) * hidden;
   };
-  const auto sequences = static_cast<double>(work.sequences);
-  const auto prompt = static_cast<double>(work.prompt), length = static_cast<double>(work.prompt + work.generated);
+  const auto prompt = static_cast<double>(work.prompt);
   double sum = 0;
-  for (const Call& call : config_.calls) {
+  const auto count = [&](const Call& call, double sequences, double answer) {
     const models::ModelConfig& m = config_.transformers[config_.kind_of[call.model]];
+    const double length = prompt + answer;
     if (call.kind != CallKind::generate) {
       sum += (call.kind == CallKind::train ? 4 : 1) * forward(m, sequences * length, sequences * length * length);
-      continue;
+      return;
     }
-    const double contexts = static_cast<double>(work.generated) * (prompt + length - 1) / 2;
+    const double contexts = answer * (prompt + length - 1) / 2;
     sum += forward(m, sequences * prompt, sequences * prompt * prompt) +
-           forward(m, sequences * static_cast<double>(work.generated), sequences * contexts);
+           forward(m, sequences * answer, sequences * contexts);
+  };
+  for (const Call& call : config_.calls) {
+    if (config_.answers.empty()) count(call, static_cast<double>(work.sequences), static_cast<double>(work.generated));
+    for (const std::int64_t answer : config_.answers) count(call, 1, static_cast<double>(answer));
   }
   return sum;
 }

@@ -26,6 +26,18 @@ struct Shape {
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
+/// What a call takes, and what its devices draw for it beside their idle power: all of them together, moves of weights
+/// not counted.
+struct CallWork {
+  double time_s = 0, energy_j = 0;
+  CallWork& operator+=(const CallWork& other) {
+    time_s += other.time_s;
+    energy_j += other.energy_j;
+    return *this;
+  }
+  CallWork times(double count) const { return {count * time_s, count * energy_j}; }
+};
+
 struct CallCost {
   std::string obstacle;       ///< why the devices cannot share it so; the rest is then empty
   double time_s = 0;          ///< in closed form, generation at its mean context
@@ -44,8 +56,9 @@ class CallPricer {
 
   /// Worked out once for calls that do the same.
   const CallCost& cost(const Call& call, const Shape& shape);
-  /// Its time event by event: a training step's passes and messages, each generated token at its own context, s.
-  double run_s(const Call& call, const Shape& shape);
+  /// The same event by event: a training step's passes and messages, each generated token at its own context; of
+  /// answers of unlike lengths, 64 stretches of tokens.
+  CallWork run(const Call& call, const Shape& shape);
   /// Weights of a model, whole, bytes.
   double weight_bytes(std::size_t model) const;
   /// FLOPs of an iteration as ReaLHF counts them (base/monitor.py): every query head has keys and values of its own,
@@ -62,8 +75,14 @@ class CallPricer {
   training::Plan plan_of(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const;
   training::Plan training_plan(const Shape& shape, std::int64_t copy_sequences, std::int64_t micro_batches) const;
   training::StepCosts step(std::size_t kind, const training::Plan& plan);
-  /// A stage's time for a micro-batch of generation.
-  double generated_s(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context, bool prompt);
+  CallWork run_generation(std::size_t kind, const Shape& shape, std::int64_t waves);
+  CallWork run_training(std::size_t kind, const Shape& shape, std::int64_t micro_batches);
+  double inference_j(std::size_t kind, const Shape& shape, std::int64_t micro_batches);
+  /// A stage's time for a micro-batch of generation; energy of all stages, of one copy.
+  CallWork generated(std::size_t kind, const Shape& shape, std::int64_t sequences, std::int64_t context, bool prompt);
+  /// Answers of unlike lengths, in so many stretches of tokens: a copy runs those of its sequences that are not at
+  /// their end, and the copy that ends last decides.
+  CallWork unlike_answers(std::size_t kind, const Shape& shape, std::int64_t waves, std::int64_t stretches);
   Generation& generation(std::size_t kind, std::int64_t tensor);
 
   const FeedbackConfig& config_;

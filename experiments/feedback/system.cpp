@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 
 #include "experiments/base/config_experiment.hpp"
@@ -21,6 +23,9 @@ struct Result {
   ChosenPlan chosen;
   FeedbackRun run;
   double flops = 0;
+  double idle_j() const {
+    return config.machine.device.power.idle_w * static_cast<double>(config.machine.devices) * run.iteration_s;
+  }
 };
 
 /// A call in its run.
@@ -40,7 +45,9 @@ struct CallResult {
 const FigureTable<CallResult>& call_table() {
   using C = CallResult;
   static const FigureTable<C> table{
-      {"time_s", "s", "What the call takes.", [](const C& c) { return c.all.run.call_s[c.call]; }},
+      {"time_s", "s", "What the call takes.", [](const C& c) { return c.all.run.calls[c.call].time_s; }},
+      {"energy_j", "J", "What its devices draw for it beside their idle power, in an iteration.",
+       [](const C& c) { return c.all.run.calls[c.call].energy_j; }},
       {"critical_s", "s", "Of an iteration, what everybody waits for it and for weights that move to it.",
        [](const C& c) { return c.critical_s(); }},
       {"{first,devices}", "", "Where it runs: the first device, and how many.",
@@ -72,6 +79,25 @@ const FigureTable<Result>& result_table() {
       {"flops_per_s", "1/s", "The same over the iteration's time.",
        [](const R& r) { return r.flops / r.run.iteration_s; }},
       {"busy", "ratio", "Of the devices' time, that with a call.", [](const R& r) { return r.run.busy; }},
+      {"energy_j.{total,idle}", "J",
+       "Of an iteration, all devices, without moves of weights; what they draw without work.",
+       [](const R& r) {
+         double work = r.idle_j();
+         for (const CallWork& call : r.run.calls) work += call.energy_j;
+         return work;
+       },
+       [](const R& r) { return r.idle_j(); }},
+      {"answers.{mean,longest}", "tokens", "Of the answers that were drawn.",
+       [](const R& r) -> FigureValue {
+         const auto& all = r.config.answers;
+         if (all.empty()) return std::nullopt;
+         return static_cast<double>(std::accumulate(all.begin(), all.end(), std::int64_t{0})) /
+                static_cast<double>(all.size());
+       },
+       [](const R& r) -> FigureValue {
+         if (r.config.answers.empty()) return std::nullopt;
+         return std::ranges::max(r.config.answers);
+       }},
       {"moves_s", "s", "Of an iteration: moving weights from where they are trained to where they are used.",
        [](const R& r) { return r.run.moves_s; }},
       {"lag.{mean,most}", "iterations",

@@ -1,6 +1,7 @@
 // Reinforcement learning from feedback: times by hand, moves of weights, plans against all plans, iterations that keep
 // their order, what cannot be.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "experiments/feedback/play.hpp"
 #include "tests/experiments/support.hpp"
@@ -200,6 +201,66 @@ TEST_CASE("feedback: sequences without room in the cache wait") {
                                        "engine.generation_memory=0.1"};
   const sim::Node little = run(tight), much = run({tight[0], tight[1]});
   CHECK(figure(little, "calls.write.time_s") > 1.3 * figure(much, "calls.write.time_s"));
+}
+
+TEST_CASE("feedback: answers of unlike lengths are waited for, and train as many tokens as there are") {
+  const auto fixed = [](std::int64_t tokens) {
+    return std::vector<std::string>{"workload.answers.policy=fixed",
+                                    "workload.answers.fixed.output=" + std::to_string(tokens)};
+  };
+  // All as long as is stated: one run is the other, but for contexts in 64 stretches.
+  const sim::Node stated_alike = run(), drawn_alike = run(fixed(64));
+  for (const char* path : {"calls.write.time_s", "calls.write.energy_j", "calls.learn.time_s", "flops"})
+    CHECK(figure(drawn_alike, path) == Approx(figure(stated_alike, path)).epsilon(1e-3));
+  CHECK(stated_alike.find("answers") == nullptr);
+  // No more than `generated`.
+  CHECK(figure(run(fixed(1000)), "answers.longest") == 64);
+  const std::vector<std::string> unlike{"workload.generated=512", "workload.answers.policy=geometric",
+                                        "workload.answers.geometric.output_mean=64"};
+  const sim::Node summary = run(unlike);
+  const double mean = figure(summary, "answers.mean"), longest = figure(summary, "answers.longest");
+  CHECK(longest > 2 * mean);
+  // Training goes by the mean, rounded up; writing is between that of the mean and that of the longest for all.
+  const auto alike = [&](double tokens) { return run({"workload.generated=" + std::to_string(std::int64_t(tokens))}); };
+  const sim::Node short_ones = alike(std::ceil(mean)), long_ones = alike(longest);
+  CHECK(figure(summary, "calls.learn.time_s") == figure(short_ones, "calls.learn.time_s"));
+  CHECK(figure(summary, "calls.write.time_s") > 1.5 * figure(short_ones, "calls.write.time_s"));
+  CHECK(figure(summary, "calls.write.time_s") < figure(long_ones, "calls.write.time_s"));
+  CHECK(figure(summary, "estimate_s") == Approx(figure(summary, "iteration_s")).epsilon(0.05));
+  // The same answers over four copies: each waits for its own, the call for the longest.
+  std::vector<std::string> apart = stated({0, {4, 1, 1}}, {0, {1, 1, 4}}, {0, {1, 1, 4}});
+  apart.insert(apart.end(), unlike.begin(), unlike.end());
+  const sim::Node copies = run(apart);
+  CHECK(figure(copies, "answers.longest") == longest);
+  CHECK(figure(copies, "calls.write.time_s") > 0);
+}
+
+TEST_CASE("feedback: energy is that of the training system, and idle power beside it") {
+  const std::vector<std::string> plan = stated({0, {1, 1, 4}}, {0, {1, 1, 4}}, {0, {1, 2, 2}});
+  const sim::Node summary = run(plan);
+  // A minibatch of 16 sequences as four micro-batches on two stages, everything run again; two of them.
+  const sim::Node step =
+      read_experiment(
+          test_systems(),
+          sim::parse_json(R"({"system": "training", "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 4}],
+      "node": {"devices": 4, "nic": "ib-ndr-4x", "nics": 4}},
+      "model": {"builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-3.2-1b", "loss": true}}},
+      "workload": {"sequence": 128, "global_batch": 16},
+      "plan": {"tensor_parallel": 2, "pipeline_parallel": 2, "micro_batch": 4, "recompute": "full"}})",
+                          "step.json"))
+          ->run({})
+          .summary;
+  CHECK(figure(summary, "calls.learn.time_s") == Approx(2 * figure(step, "iteration_s")));
+  CHECK(figure(summary, "calls.learn.energy_j") ==
+        Approx(2 * (figure(step, "energy_j.total") - figure(step, "energy_j.idle"))));
+  const double calls = figure(summary, "calls.write.energy_j") + figure(summary, "calls.score.energy_j") +
+                       figure(summary, "calls.learn.energy_j");
+  CHECK(figure(summary, "energy_j.total") == Approx(calls + figure(summary, "energy_j.idle")));
+  const FeedbackConfig all = read();
+  CHECK(figure(summary, "energy_j.idle") ==
+        Approx(4 * all.machine.device.power.idle_w * figure(summary, "iteration_s")));
+  // Writing reads all weights for every token, scoring once for all: far more energy for as many FLOPs.
+  CHECK(figure(summary, "calls.write.energy_j") > 3 * figure(summary, "calls.score.energy_j"));
 }
 
 TEST_CASE("feedback: what cannot be is said") {
