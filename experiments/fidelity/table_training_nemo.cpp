@@ -5,7 +5,8 @@
 // products, the distributed optimizer with gradients summed beside the backward pass, interleaved chunks, nothing run
 // again, fused norms, rotations and activations. The one constant, the speed of kernels in situ, is fitted on the first
 // row of an H100 of MLPerf; every fifth row of Megatron-Bridge (rows 1, 6, 11 …) gives the same.
-// Not covered: models whose layers differ or whose experts are shared out, products in fp4, fine-tuning.
+// DeepSeek-V3 has its module that predicts a token more, unless a row says it has not. Not covered: models whose layers
+// differ (but for some first ones), products in fp4, fine-tuning.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -33,13 +34,19 @@ struct Model {
   const char *name, *config;
   bool edges = false;
   bool experts = false;
+  std::int64_t further_tokens = 0;
 };
 constexpr Model kModels[] = {{"llama31_405b", "llama-3.1-405b", true},
                              {"LLAMA3.1_405B", "llama-3.1-405b", true},
                              {"LLAMA3_70B", "llama-3-70b"},
                              {"LLAMA3_8B", "llama-3-8b"},
                              {"Qwen3_30B_a3B", "qwen3-30b-a3b", false, true},
-                             {"Qwen3_235B_a22B", "qwen3-235b-a22b", false, true}};
+                             {"Qwen3_235B_a22B", "qwen3-235b-a22b", false, true},
+                             {"DeepSeekV3", "deepseek-v3", false, true, 1},
+                             {"DeepSeekV3 (w/ MTP)", "deepseek-v3", false, true, 1},
+                             {"DeepSeekV3 (w/o MTP)", "deepseek-v3", false, true},
+                             {"DeepSeekV3 (tokendrop)", "deepseek-v3", false, true, 1},
+                             {"DeepSeekV3 (dropless)", "deepseek-v3", false, true, 1}};
 
 sim::Node fp8_params(std::string_view precision) {
   sim::Node params = sim::Node::object();
@@ -69,6 +76,20 @@ void read_plan(const MeasuredTable& table, std::size_t row, MeasuredStep& step) 
   step.schedule = plan.interleave > 1 ? "interleaved" : "1f1b";
   step.gpus = table.count(row, "gpus");
   step.global_batch = table.count(row, "global_batch");
+}
+
+/// Layers of each stage that are alike, as Megatron-Bridge's recipe of DeepSeek-V3 lays its 61 layers out over chunks:
+/// as many in each as divide them, rounded up, and what is left in the last, which has the further token's module and
+/// the losses; 32 chunks have one layer in the first and none in the last. Three dense layers are the first chunk's.
+std::vector<std::int64_t> deepseek_layers(std::int64_t stages, std::int64_t chunks) {
+  constexpr std::int64_t kLayers = 61, kDense = 3;
+  const std::int64_t all = stages * chunks, each = (kLayers + all - 1) / all;
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(stages), each * chunks);
+  const std::int64_t over = each * all - kLayers;  // that the first chunk or the last lacks
+  const std::int64_t last = std::min(over, each);
+  layers.back() -= last;
+  layers.front() -= over - last + kDense;
+  return layers;
 }
 
 class NemoTables final : public TableKind {
@@ -149,10 +170,13 @@ class NemoTables final : public TableKind {
                    .merged = true,
                    .passes = model->experts ? "compiled" : "library",
                    .product_an_expert = true,
+                   .further_tokens = model->further_tokens,
                    .wide_loss = true};
     if (precision != "BF16") run.fp8 = fp8_params(precision);
     step.model = decoder_graph(run);
     step.edges_are_layers = model->edges;
+    if (name.starts_with("DeepSeekV3") && step.plan.pipeline_parallel > 1)
+      step.layers = deepseek_layers(step.plan.pipeline_parallel, step.plan.interleave);
     return {};
   }
 };

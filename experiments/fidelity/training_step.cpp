@@ -72,6 +72,7 @@ TrainedGraph decoder_graph(const DecoderRun& run) {
   graph.params.set("loss", sim::Node::boolean(true));
   graph.params.set("wide_loss", sim::Node::boolean(run.wide_loss));
   graph.params.set("merged", sim::Node::boolean(run.merged));
+  if (run.further_tokens > 0) graph.params.set("further_tokens", sim::Node::integer(run.further_tokens));
   if (run.product_an_expert) graph.params.set("expert_products", sim::Node::string("per_expert"));
   graph.params.set("eager_loss", sim::Node::boolean(run.eager_loss));
   graph.params.set("passes", sim::Node::string(run.passes));

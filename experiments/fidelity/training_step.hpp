@@ -36,14 +36,15 @@ TrainedGraph gpt_graph(const GptSizes& sizes);
 struct DecoderRun {
   std::string config;  ///< "llama-3.1-8b"; empty: the builder's sizes, to be set
   std::int64_t sequence = 8192;
-  bool compiled = true;            ///< passes over memory are fused; else each is a kernel
-  bool min_cut = false;            ///< by a compiler that also cuts what is kept (torch.compile)
-  bool merged = false;             ///< one product for q, k and v, and one for gate and up
-  std::string passes = "eager";    ///< of norms and rotations: "library", "compiled" or "eager"
-  bool product_an_expert = false;  ///< experts' products by a library of plain ones
-  bool wide_loss = false;          ///< logits are cast to fp32
-  bool eager_loss = false;         ///< the same, and the loss is not compiled
-  std::optional<sim::Node> fp8;    ///< parameters of that pass; none: products in 16 bits
+  bool compiled = true;             ///< passes over memory are fused; else each is a kernel
+  bool min_cut = false;             ///< by a compiler that also cuts what is kept (torch.compile)
+  bool merged = false;              ///< one product for q, k and v, and one for gate and up
+  std::string passes = "eager";     ///< of norms and rotations: "library", "compiled" or "eager"
+  bool product_an_expert = false;   ///< experts' products by a library of plain ones
+  std::int64_t further_tokens = 0;  ///< modules that predict tokens after the next
+  bool wide_loss = false;           ///< logits are cast to fp32
+  bool eager_loss = false;          ///< the same, and the loss is not compiled
+  std::optional<sim::Node> fp8;     ///< parameters of that pass; none: products in 16 bits
 };
 TrainedGraph decoder_graph(const DecoderRun& run);
 

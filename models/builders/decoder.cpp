@@ -7,7 +7,11 @@
 // Ops are those of the Hugging Face modules: projections apart unless `merged`, norms and rotations as one kernel each
 // (`passes: library`, `compiled`) or as the passes that the Python modules launch (`eager`: an RMS norm eight, a
 // rotation five a tensor). Experts: a router, rows gathered by expert, grouped products, and a weighted sum of k rows.
-// Left out: tensor parallelism (passes add it), sliding windows, capacity limits of experts.
+// With `kv_rank` queries, keys and values are projected from latents (multi-head latent attention: DeepSeek-AI, 2024):
+// down to the latent and up to all heads, the rotated part of keys once for all of them. `further_tokens`: modules that
+// predict the tokens after the next (DeepSeek-V3, arXiv 2412.19437, 2.2), a block each with losses of their own.
+// Left out: tensor parallelism (passes add it), sliding windows, capacity limits of experts, the bias that evens a
+// router's choices out.
 #include <filesystem>
 
 #include "models/builders/net.hpp"
@@ -38,6 +42,8 @@ struct DecoderParams {
   std::int64_t vocab = 128256;
   bool tied = true, qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false;
   std::int64_t experts = 0, experts_per_token = 2, expert_intermediate = 0, shared_intermediate = 0;
+  std::int64_t dense_layers = 0, further_tokens = 0;
+  std::int64_t q_rank = 0, kv_rank = 0, nope_dim = 128, rope_dim = 64, value_dim = 128;
   ExpertProducts expert_products = ExpertProducts::grouped;
   std::optional<FloatType> dtype;
   ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
@@ -73,6 +79,18 @@ struct DecoderParams {
                    "Width of an expert; 0: that of the feed-forward."),
         sim::field("shared_intermediate", &D::shared_intermediate, Unit::count, kOptional,
                    "Width of a feed-forward that every token takes beside its experts; 0: none."),
+        sim::field("dense_layers", &D::dense_layers, Unit::layers, kOptional,
+                   "First layers that have a dense feed-forward beside others with experts."),
+        sim::field("further_tokens", &D::further_tokens, Unit::count, sim::between(0, 16),
+                   "Modules that predict the tokens after the next one, with a loss each; beside loss."),
+        sim::field(
+            "kv_rank", &D::kv_rank, Unit::count, kOptional,
+            "Width of the latent that keys and values are projected from; 0: they are projected from the token."),
+        sim::field("q_rank", &D::q_rank, Unit::count, kOptional,
+                   "The same of queries, beside kv_rank; 0: from the token."),
+        sim::field("nope_dim", &D::nope_dim, Unit::count, kSize, "With kv_rank: of a head's key, without positions."),
+        sim::field("rope_dim", &D::rope_dim, Unit::count, kSize, "With kv_rank: of a head's key, rotated."),
+        sim::field("value_dim", &D::value_dim, Unit::count, kSize, "With kv_rank: width of a head's value."),
         sim::field("expert_products", &D::expert_products,
                    "One kernel for all experts (vLLM, PyTorch), or a product an expert (Transformer Engine)."),
         sim::field("dtype", &D::dtype, "Type of weights and activations; absent: the config's, else bf16."),
@@ -104,13 +122,12 @@ class Decoder final : public GraphBuilder {
 
 /// What of a config this builder does not write down, or nothing.
 const char* not_written(const ModelConfig& c) {
-  if (c.latent.kv_rank > 0) return "attention over a latent";
   if (c.linear.interval > 0) return "linear attention";
   if (c.layer_norm || !c.gated || c.learned_positions > 0 || c.parallel_block) return "layers unlike Llama's";
   if (c.sliding_window > 0 || c.attention_sinks) return "windows and sinks of attention";
   const ExpertConfig& e = c.experts;
-  if (e.count > 0 && (e.dense_layers > 0 || e.step != 1)) return "layers with and without experts";
-  if (e.router_bias || e.expert_bias) return "biases of experts";
+  if (e.count > 0 && e.step != 1) return "layers with and without experts in turns";
+  if (e.expert_bias) return "biases of experts";
   return nullptr;
 }
 
@@ -126,6 +143,14 @@ void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
   p.shared_intermediate = config.experts.shared_intermediate_size;
   if (config.experts.count > 0) p.experts_per_token = config.experts.per_token;
   p.expert_intermediate = config.experts.intermediate_size;
+  p.dense_layers = config.experts.count > 0 ? config.experts.dense_layers : 0;
+  p.kv_rank = config.latent.kv_rank;
+  if (p.kv_rank > 0) {
+    p.q_rank = config.latent.q_rank;
+    p.nope_dim = config.latent.nope_dim;
+    p.rope_dim = config.latent.rope_dim;
+    p.value_dim = config.latent.value_dim;
+  }
   p.layers = config.layers;
   p.hidden = config.hidden_size;
   p.heads = config.heads;
@@ -152,6 +177,14 @@ void check(const DecoderParams& p) {
         "expected at most the " + std::to_string(p.experts) + " experts, got " + std::to_string(p.experts_per_token));
   if (p.loss && p.cache)
     faults.add(builder_origin("decoder", "loss"), "expected no loss beside a cache of keys and values");
+  if (p.further_tokens > 0 && !p.loss)
+    faults.add(builder_origin("decoder", "further_tokens"), "expected none without a loss, which they add to");
+  if (p.kv_rank > 0 && p.cache)
+    faults.add(
+        builder_origin("decoder", "cache"),
+        "expected no cache beside attention over a latent: whether it holds latents or keys is not written down");
+  if (p.kv_rank > 0 && p.qk_norm)
+    faults.add(builder_origin("decoder", "qk_norm"), "expected none beside attention over a latent");
   if (p.loss && p.sample) faults.add(builder_origin("decoder", "sample"), "expected no choice of tokens beside a loss");
   faults.throw_if_any();
 }
@@ -170,9 +203,11 @@ class DecoderWriter {
     graph.facts.in_range(Symbol("tokens"), {1, {}});
     const TensorId ids = graph.input("input_ids", {batch, tokens}, ElementType::int64);
     net_.scope("embed");
-    TensorId x = net_.embedding(ids, p_.vocab, p_.hidden, "tokens");
+    const TensorId embedded = net_.embedding(ids, p_.vocab, p_.hidden, "tokens");
+    TensorId x = embedded;
     positions(tokens);
-    for (std::int64_t layer = 0; layer < p_.layers; ++layer) x = block(x, layer);
+    for (std::int64_t layer = 0; layer < p_.layers; ++layer) x = block(x, layer_scope(layer), layer >= p_.dense_layers);
+    const TensorId before_head = x;
     net_.scope("head");
     if (p_.logits == Logits::last && !p_.loss) x = net_.slice(x, 1, tokens - 1, 1);
     x = rms_norm(x, "norm");
@@ -183,8 +218,20 @@ class DecoderWriter {
       x = net_.emit(OpKind::sampling, {x}, ids_shape, ElementType::int32, OpClass::sampling);
     }
     if (!p_.loss) return net_.finish({x});
-    if (p_.wide_loss || p_.eager_loss) x = net_.cast(x, ElementType::fp32);
     const TensorId labels = graph.input("labels", {batch, tokens}, ElementType::int64);
+    TensorId loss = loss_of(x, labels);
+    x = before_head;
+    for (std::int64_t i = 0; i < p_.further_tokens; ++i) {
+      x = further(x, i);
+      loss = net_.add(loss, loss_of(project(rms_norm(x, "norm")), labels));
+    }
+    return net_.finish({loss});
+  }
+
+ private:
+  TensorId loss_of(TensorId x, TensorId labels) {
+    OpGraph& graph = net_.graph();
+    if (p_.wide_loss || p_.eager_loss) x = net_.cast(x, ElementType::fp32);
     const TensorId loss = net_.cross_entropy(x, labels);
     // Logarithms of probabilities forward, the gradient of their choice backward: a tensor of logits beside in and out.
     OpNode& op = graph.annotate(*graph.producer(loss));
@@ -194,19 +241,38 @@ class DecoderWriter {
       op.set("compiled", SymExpr(1));  // by a fuser, with the cast before it
     // PyTorch's gradient takes no memory over: the logits are autograd's until it is made.
     if (p_.wide_loss || p_.eager_loss) op.set("in_place", SymExpr(0));
-    return net_.finish({loss});
+    return loss;
   }
 
- private:
+  /// What a module reads of the layers before it and of the tokens that are known by then, through a block of its own.
+  /// Tokens moved on by one are the same sizes: the embedding is looked up again.
+  TensorId further(TensorId x, std::int64_t module) {
+    const std::string scope = "head.further." + std::to_string(module);
+    net_.own("embed");
+    const TensorId table = net_.parameter("tokens.weight", {p_.vocab, p_.hidden});
+    net_.scope(scope);
+    const TensorId ids =
+        net_.graph().input(scope + ".input_ids", {net_.size(x, 0), net_.size(x, 1)}, ElementType::int64);
+    const TensorId next = net_.emit(OpKind::embedding, {table, ids}, net_.shape(x), net_.type(), OpClass::embedding);
+    const TensorId both = net_.concat({rms_norm(x, "hidden_norm"), rms_norm(next, "token_norm")}, -1);
+    const TensorId joined = net_.linear(both, p_.hidden, false, OpClass::ffn_up, "join");
+    const TensorId out = block(joined, scope, p_.dense_layers < p_.layers);
+    net_.scope(scope);
+    return out;
+  }
+
+  /// Width of what is rotated.
+  std::int64_t rotated() const { return p_.kv_rank > 0 ? p_.rope_dim : p_.head_dim; }
+
   /// Sines and cosines of the new positions: an input, or what the eager module computes of them every time.
   void positions(const SymExpr& tokens) {
     OpGraph& graph = net_.graph();
     net_.scope("rotary");
     if (p_.passes != PassForm::eager) {
-      rotation_.push_back(graph.input("rotation", {tokens, p_.head_dim}, net_.type()));
+      rotation_.push_back(graph.input("rotation", {tokens, rotated()}, net_.type()));
       return;
     }
-    const TensorId frequencies = net_.constant("inv_freq", {p_.head_dim / 2, 1}, ElementType::fp32);
+    const TensorId frequencies = net_.constant("inv_freq", {rotated() / 2, 1}, ElementType::fp32);
     const TensorId position = graph.input("positions", {1, tokens}, ElementType::fp32);
     const TensorId angles = net_.permute(net_.emit(OpKind::matmul, {frequencies, position}, OpClass::rope), {1, 0});
     const TensorId both = net_.concat({angles, angles}, 1);
@@ -244,15 +310,36 @@ class DecoderWriter {
   TensorId rotate(TensorId x) {
     if (p_.passes != PassForm::eager)
       return net_.emit(OpKind::rope, {x, rotation_.front()}, OpClass::rope, one_kernel());
-    const std::int64_t half = p_.head_dim / 2;
+    const std::int64_t half = rotated() / 2;
     const TensorId straight = net_.mul(x, rotation_[0], OpClass::rope);
     const TensorId back = net_.emit(OpKind::neg, {net_.slice(x, -1, half, half)}, OpClass::rope);
     const TensorId crossed = net_.concat({back, net_.slice(x, -1, 0, half)}, -1);
     return net_.add(straight, net_.mul(crossed, rotation_[1], OpClass::rope), OpClass::rope);
   }
 
+  /// q, k and v by way of latents; every head has keys and values of its own, and the rotated part of keys is one.
+  std::array<TensorId, 3> latent_projections(TensorId x) {
+    const std::int64_t key = p_.nope_dim + p_.rope_dim;
+    TensorId from = x;
+    if (p_.q_rank > 0) from = rms_norm(net_.linear(x, p_.q_rank, false, OpClass::qkv_proj, "q_a_proj"), "q_a_norm");
+    TensorId q = net_.split_heads(net_.linear(from, p_.heads * key, false, OpClass::qkv_proj, "q_b_proj"), p_.heads);
+    q = net_.concat({net_.slice(q, -1, 0, p_.nope_dim), rotate(net_.slice(q, -1, p_.nope_dim, p_.rope_dim))}, -1);
+    const TensorId down = net_.linear(x, p_.kv_rank + p_.rope_dim, false, OpClass::qkv_proj, "kv_a_proj");
+    net_.graph().annotate(*net_.graph().producer(down)).set("latent", SymExpr(1));  // no rule divides it among ranks
+    const TensorId latent = rms_norm(net_.slice(down, -1, 0, p_.kv_rank), "kv_a_norm");
+    const TensorId both = net_.split_heads(
+        net_.linear(latent, p_.heads * (p_.nope_dim + p_.value_dim), false, OpClass::qkv_proj, "kv_b_proj"), p_.heads);
+    const TensorId turned = rotate(net_.split_heads(net_.slice(down, -1, p_.kv_rank, p_.rope_dim), 1));
+    const TensorId nope = net_.slice(both, -1, 0, p_.nope_dim);
+    Shape everywhere = net_.shape(nope);
+    everywhere.back() = p_.rope_dim;
+    const TensorId k = net_.concat({nope, net_.expand(turned, std::move(everywhere))}, -1);
+    return {q, k, net_.slice(both, -1, p_.nope_dim, p_.value_dim)};
+  }
+
   /// q, k and v, [batch, heads, tokens, dim] each.
   std::array<TensorId, 3> projections(TensorId x) {
+    if (p_.kv_rank > 0) return latent_projections(x);
     const std::int64_t q = p_.heads * p_.head_dim, kv = p_.kv_heads * p_.head_dim;
     std::array<TensorId, 3> parts{};
     if (p_.merged) {
@@ -352,13 +439,13 @@ class DecoderWriter {
     return out;
   }
 
-  TensorId block(TensorId x, std::int64_t layer) {
-    net_.scope(layer_scope(layer) + ".attention");
+  TensorId block(TensorId x, const std::string& scope, bool with_experts) {
+    net_.scope(scope + ".attention");
     const TensorId attended = attention(rms_norm(x, "norm"));
     x = net_.add(x, net_.dropout(attended, p_.dropout));
-    net_.scope(layer_scope(layer) + ".ffn");
+    net_.scope(scope + ".ffn");
     const TensorId normed = rms_norm(x, "norm");
-    const TensorId fed = p_.experts > 0 ? experts(normed) : feed_forward(normed, p_.intermediate);
+    const TensorId fed = p_.experts > 0 && with_experts ? experts(normed) : feed_forward(normed, p_.intermediate);
     return net_.add(x, net_.dropout(fed, p_.dropout));
   }
 

@@ -63,6 +63,9 @@ std::optional<std::int64_t> heads_of_keys(const OpGraph& graph, const OpNode& op
 }  // namespace
 
 std::optional<std::string> tensor_parallel_obstacle(const OpGraph& graph, const TensorParallel& how) {
+  for (const models::OpId id : graph.ops())
+    if (how.ranks > 1 && graph.op(id).integer("latent", 0) != 0)
+      return "tensor parallelism of attention over a latent is not modelled";
   for (const slapo::DividedTensor& p : divided_parameters(graph, how)) {
     const models::Tensor& tensor = graph.tensor(p.id);
     const models::SymExpr& size = tensor.shape[static_cast<std::size_t>(p.axis)];

@@ -22,6 +22,7 @@ using models::TensorId;
 using models::TensorRole;
 
 constexpr std::string_view kLayer = "layer.";
+constexpr const char* kBefore = "embed.";  ///< in front of scopes of layers that come before those that are alike
 
 /// Number of the layer that a scope lies in; -1: none.
 std::int64_t layer_of(std::string_view scope) {
@@ -102,21 +103,33 @@ OneLayer one_layer(const OpGraph& model) {
   if (layers.empty())
     throw models::GraphError(
         "expected ops in scopes layer.0, layer.1 …: a model without layers cannot be cut into stages");
-  const std::string first = layer_text(model, layers.begin()->second);
-  for (const auto& [layer, ops] : layers)
-    if (layer_text(model, ops) != first)
-      throw models::GraphError(fmt::format("layer {} is not like layer {}", layer, layers.begin()->first));
-  const TensorId kept = stream_of(model, layers.begin()->first, layers.begin()->second);
+  // Layers before those that are alike to the end belong to the embedding, where they are the fewer ones.
+  const std::string typical = layer_text(model, layers.rbegin()->second);
+  auto first = std::prev(layers.end());
+  while (first != layers.begin() && layer_text(model, std::prev(first)->second) == typical) --first;
+  const std::int64_t before = std::distance(layers.begin(), first), count = std::ssize(layers);
+  if (2 * before >= count)
+    throw models::GraphError(
+        fmt::format("layer {} is not like layer {}", layers.rbegin()->first, std::prev(first)->first));
+  const TensorId kept = stream_of(model, first->first, first->second);
   const TensorId last = stream_of(model, layers.rbegin()->first, layers.rbegin()->second);
   models::GraphCopy copy(model);
   for (const OpId id : model.ops()) {
-    const std::int64_t layer = layer_of(model.op(id).scope);
-    if (layer >= 0 && layer != layers.begin()->first) continue;
+    if (layer_of(model.op(id).scope) > first->first) continue;
     copy.copy(id);
     const auto& outputs = model.op(id).outputs;
     if (std::find(outputs.begin(), outputs.end(), kept) != outputs.end()) copy.put(last, copy.at(kept));
   }
-  return {copy.finish(), static_cast<std::int64_t>(layers.size())};
+  OpGraph graph = copy.finish();
+  const auto is_before = [&](const std::string& scope) {
+    const std::int64_t layer = layer_of(scope);
+    return layer >= 0 && layer < first->first;
+  };
+  for (const OpId id : graph.ops())
+    if (is_before(graph.op(id).scope)) graph.annotate(id).scope.insert(0, kBefore);
+  for (const TensorId id : graph.tensors())
+    if (is_before(graph.tensor(id).name)) graph.annotate(id).name.insert(0, kBefore);
+  return {std::move(graph), count - before, before};
 }
 
 hw::DType product_type(const OpGraph& model) {

@@ -1,9 +1,9 @@
 // The training step of a model as a graph of one layer: what a rank of tensor parallelism runs, part by part.
 //
-// All layers of a model being alike, one of them stands for all. The forward graph loses the others, is differentiated,
-// divided among ranks (policies/placement/tensor_parallel.hpp) and rewritten by the config's passes; its ops then
-// belong to one of three parts, by scope: `layer.N` are the layer's, what comes before the layers the embedding's, what
-// comes after them the head's. Sizes stay symbolic, so one graph serves every micro-batch.
+// All layers of a model being alike but for some first ones, one of them stands for all. The forward graph loses the
+// others, is differentiated, divided among ranks (policies/placement/tensor_parallel.hpp) and rewritten by the config's
+// passes; its ops then belong to one of three parts, by scope: `layer.N` are the layer's, what comes before the layers
+// the embedding's, what comes after them the head's. Sizes stay symbolic, so one graph serves every micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,12 @@ constexpr std::size_t index(PartName part) {
 /// A model cut to one layer.
 struct OneLayer {
   models::OpGraph forward;
-  std::int64_t layers = 0;  ///< of the model
+  std::int64_t layers = 0;  ///< that are alike
+  std::int64_t before = 0;  ///< unlike ones before them (DeepSeek's dense ones): the embedding's part has them
 };
 
-/// Throws models::GraphError, with the reason, for a model that has no layers, or layers that are not alike.
+/// Throws models::GraphError, with the reason, for a model that has no layers, or layers that are not alike but for
+/// some first ones, fewer than the others.
 OneLayer one_layer(const models::OpGraph& model);
 
 /// The type of the model's largest parameter: its products run at a device's rate for it.

@@ -372,6 +372,7 @@ HeldCosts PartCosts::all() const {
 CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) : machine_(machine), model_(model) {
   OneLayer one = one_layer(model.forward);
   layers_ = one.layers;
+  before_ = one.before;
   forward_ = std::move(one.forward);
   for (const OpId id : forward_.ops()) {
     if (!policies::multiplies_experts(forward_, forward_.op(id))) continue;
@@ -464,6 +465,7 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     ModelCosts& costs = place->second;
     const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
     costs = Pricer(machine_, layer, experts_, share, busiest(share), own, all).run();
+    costs.before = before_;
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;
     costs.boundary_bytes = (bytes_between(graph(1, false), own) + sharing - 1) / sharing;

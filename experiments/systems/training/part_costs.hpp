@@ -62,7 +62,8 @@ struct ModelCosts {
   std::array<PartCosts, kParts> parts;
   std::int64_t boundary_bytes = 0;  ///< of the activations between two layers, of a rank
   std::int64_t layers = 0;
-  HeldCosts table;  ///< that embedding and head both read; no optimizer
+  std::int64_t before = 0;  ///< layers that the embedding's part has
+  HeldCosts table;          ///< that embedding and head both read; no optimizer
   const PartCosts& part(PartName name) const { return parts[index(name)]; }
 };
 
@@ -102,7 +103,7 @@ class CostTable {
   models::OpGraph forward_;                                                 ///< of one layer
   std::map<std::pair<std::int64_t, std::int64_t>, models::OpGraph> steps_;  ///< differentiated
   std::set<std::string> experts_;                                           ///< names of their weights
-  std::int64_t layers_ = 0, expert_count_ = 0;
+  std::int64_t layers_ = 0, before_ = 0, expert_count_ = 0;
   std::map<std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;
   std::map<std::int64_t, PlacedExperts> placed_;                     ///< by ranks

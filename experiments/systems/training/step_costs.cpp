@@ -69,6 +69,15 @@ void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
   chunk.kept_bytes += edge.saved_bytes;
 }
 
+/// The embedding, whose layers run again as the others do where these run again whole.
+void add_embedding(const ModelCosts& model, const Plan& plan, ChunkCosts& chunk) {
+  const PartCosts& edge = model.part(PartName::embedding);
+  add_edge(edge, chunk);
+  if (model.before == 0 || plan.recompute != Recompute::full) return;
+  chunk.again += edge.forward;
+  chunk.kept_bytes += model.before * model.boundary_bytes - edge.saved_bytes;
+}
+
 /// A collective of parameters over those that have copies of them, and the same of experts'.
 hw::GroupCost over_copies(const TrainingMachine& machine, hw::LibraryCall call, const CopyGroups& copies,
                           std::int64_t dense_bytes, std::int64_t expert_bytes) {
@@ -161,9 +170,13 @@ PartCosts stage_parameters(const ModelCosts& model, const Plan& plan, std::int64
   PartCosts sum;
   sum.dense = model.part(PartName::layer).dense.times(layers);
   sum.experts = model.part(PartName::layer).experts.times(layers);
-  if (s == 0) sum.dense += model.part(PartName::embedding).dense;
+  if (s == 0) {
+    sum.dense += model.part(PartName::embedding).dense;
+    sum.experts += model.part(PartName::embedding).experts;
+  }
   if (s == plan.head()) {
     sum.dense += model.part(PartName::head).dense;
+    sum.experts += model.part(PartName::head).experts;
     if (s == 0) sum.dense += model.table.times(-1);  // one stage holds the table once
   }
   return sum;
@@ -278,7 +291,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     offload_activations(machine, plan, chunk);
     chunk.first = s == 0 && c == 0;
     chunk.last = s == plan.head() && c == plan.chunks - 1;
-    if (chunk.first) add_edge(model.part(PartName::embedding), chunk);
+    if (chunk.first) add_embedding(model, plan, chunk);
     if (chunk.last) add_edge(model.part(PartName::head), chunk);
     add_shared(model, machine, plan, copies, chunk);
     stage.chunks.push_back(chunk);
