@@ -220,6 +220,7 @@ class Importer : private ArgumentReader {
     partition(root, stages);
     on("sequence_parallel", flag("sequence_parallel", false));
     if (flag("tp_comm_overlap", false)) on("async_tensor_parallel", true);
+    if (flag("overlap_moe_expert_parallel_comm", false)) on("overlap_experts", true);
     plan.set("zero", Node::string(zero()));
     on("overlap_gradients", flag("overlap_grad_reduce", false));
     if (flag("overlap_param_gather", false)) on("overlap_gathers", true);

@@ -223,7 +223,9 @@ class DecoderWriter {
     x = before_head;
     for (std::int64_t i = 0; i < p_.further_tokens; ++i) {
       x = further(x, i);
-      loss = net_.add(loss, loss_of(project(rms_norm(x, "norm")), labels));
+      const TensorId normed = rms_norm(x, "norm");
+      net_.own("head");  // its weights are the head's
+      loss = net_.add(loss, loss_of(project(normed), labels));
     }
     return net_.finish({loss});
   }

@@ -248,4 +248,90 @@ TEST_CASE("The planner weighs ranks of experts by what waits for the busiest", "
   CHECK(time(8, hot) / time(8, "") > time(2, hot) / time(2, ""));
 }
 
+namespace {
+
+/// A decoder of six layers, the first two dense, over latents; on sixteen H100 in two nodes.
+training::TrainingConfig latent(const std::string& plan, const std::string& more = "", int dense = 2) {
+  const sim::Node root = sim::parse_json(
+      R"({"system": "training",
+    "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 16}], "node": {"devices": 8, "nic": "ib-ndr-4x", "nics": 8}},
+    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 6, "hidden": 1024, "heads": 16,
+              "kv_heads": 16, "intermediate": 4096, "vocab": 32768, "tied": false, "loss": true, "experts": 16,
+              "experts_per_token": 2, "expert_intermediate": 2048, "kv_rank": 256, "q_rank": 512, "nope_dim": 64,
+              "rope_dim": 32, "value_dim": 64, "dense_layers": )" +
+          std::to_string(dense) + more + R"(}}}, "workload": {"sequence": 2048, "global_batch": 64}, "plan": )" + plan +
+          "}",
+      "training.json");
+  sim::Faults faults;
+  training::TrainingConfig read = training::read_training_config(root, *test_systems().registries(), faults);
+  faults.throw_if_any();
+  return read;
+}
+
+}  // namespace
+
+TEST_CASE("First layers that are unlike the others are the first stage's, and run again with them",
+          "[unit][training]") {
+  const training::TrainingResult two = training::train(latent(R"({"pipeline_parallel": 2, "expert_parallel": 4})"));
+  REQUIRE(two.reason.empty());
+  CHECK(two.layers == std::vector<std::int64_t>{2, 2});  // of the four that are alike
+  const std::int64_t attention =
+      1024 * 512 + 512 * 16 * 96 + 1024 * (256 + 32) + 256 * 16 * 128 + 16 * 64 * 1024 + 512 + 256;
+  const std::int64_t dense = attention + 2 * 1024 + 3 * 1024 * 4096;
+  const std::int64_t layer = attention + 2 * 1024 + 1024 * 16 + 4 * kExpert;
+  CHECK(two.costs.stages[0].parameters == 32768 * 1024 + 2 * dense + 2 * layer);
+  CHECK(two.costs.stages[1].parameters == 2 * layer + 1024 + 32768 * 1024);
+  CHECK(two.costs.stages[0].forward_s() > two.costs.stages[1].forward_s() / 2);
+  // All FLOPs of the model: three passes of its products, 3.5 of attention's two (a gradient makes scores again, which
+  // are not counted).
+  const training::TrainingResult one = training::train(latent("{}"));
+  CHECK(one.model_flops == Approx(two.model_flops).epsilon(1e-9));
+  const training::ChunkCosts chunk = one.costs.stages.front().chunks.front();
+  const training::TrainingResult again = training::train(latent(R"({"recompute": "full"})"));
+  const training::ChunkCosts repeated = again.costs.stages.front().chunks.front();
+  // Everything but the head runs twice: the embedding's products are those of its two layers.
+  const double head = 2.0 * 4 * 2048 * 1024 * 32768 / 4 * static_cast<double>(one.plan.micro_batch);
+  CHECK(repeated.again.flops == Approx(chunk.forward.flops - head).epsilon(1e-9));
+  CHECK(repeated.kept_bytes < chunk.kept_bytes / 4);
+}
+
+TEST_CASE("Layers that take turns, and latents over ranks of a layer, are said to be what they are",
+          "[unit][training]") {
+  CHECK_THAT(training::train(latent(R"({"tensor_parallel": 2, "sequence_parallel": true})")).reason,
+             Contains("tensor parallelism of attention over a latent is not modelled"));
+  CHECK_THROWS_WITH(latent("{}", "", 4), Contains("layer 5 is not like layer 3"));
+  // A module of further tokens has experts of its own, on the last stage.
+  const auto parameters = [](const training::TrainingResult& r) { return r.costs.stages.back().parameters; };
+  const char* const plan = R"({"pipeline_parallel": 2, "expert_parallel": 4})";
+  const training::TrainingResult without = training::train(latent(plan));
+  const training::TrainingResult with = training::train(latent(plan, R"(, "further_tokens": 1)"));
+  REQUIRE(with.reason.empty());
+  CHECK(parameters(with) - parameters(without) > 4 * kExpert + 2 * 1024 * 1024);
+  CHECK(with.costs.stages.front().parameters == without.costs.stages.front().parameters);
+}
+
+TEST_CASE("Rows travel beside another micro-batch's kernels", "[unit][training]") {
+  const auto chunk_of = [](const std::string& more, std::int64_t batch = 64) {
+    training::TrainingConfig read = config(R"({"expert_parallel": 16)" + more + "}");
+    read.params.workload.global_batch = batch;
+    return training::train(read).costs.stages.front().chunks.front();
+  };
+  const training::ChunkCosts open = chunk_of(""), hidden = chunk_of(R"(, "overlap_experts": true)");
+  for (const auto pass : {&training::ChunkCosts::forward}) {
+    const training::PassCost& a = open.*pass;
+    const training::PassCost& b = hidden.*pass;
+    CHECK(a.exchange_s > 0);
+    CHECK(a.collective_s == Approx(a.exchange_s));  // nothing else is between its kernels
+    CHECK(b.length_s() == Approx(std::max(a.kernel_s, a.exchange_s)));
+    CHECK(b.energy_j == a.energy_j);
+  }
+  CHECK(hidden.backward_s() == Approx(std::max(open.backward_input.kernel_s + open.backward_weight.kernel_s,
+                                               open.backward_input.exchange_s + open.backward_weight.exchange_s)));
+  // With one micro-batch there is nothing beside; without ranks of experts nothing travels.
+  CHECK(chunk_of(R"(, "overlap_experts": true)", 16).forward.collective_s == Approx(open.forward.collective_s));
+  const training::TrainingResult alone = run(R"({"overlap_experts": true})");
+  CHECK(alone.run.times.time_s == run("{}").run.times.time_s);
+  CHECK_FALSE(alone.plan.overlap_experts);
+}
+
 }  // namespace test_training_experts

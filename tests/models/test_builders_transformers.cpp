@@ -71,21 +71,35 @@ TEST_CASE("gpt2: parameters as published", "[golden]") {
   CHECK(params(built("gpt2", R"({"layers": 24, "hidden": 1024, "heads": 16, "intermediate": 4096})")) == 354'823'168);
 }
 
+namespace {
+
+std::int64_t expert_layers_of(const ModelConfig& config) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) count += config.has_experts(layer) ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
 TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer", "[golden]") {
   const std::string catalog = std::string(ORRERY_SOURCE_DIR) + "/models/catalog";
   for (const std::string& name : catalog_models(catalog)) {
     if (name == "eager") continue;
     INFO(name);
     const ModelConfig config = load_model("catalog:" + name, catalog);
-    // DeepSeek, gpt-oss, OPT, Falcon and Qwen with linear layers are for the serving model alone.
-    if (config.latent.kv_rank > 0 || config.attention_sinks || config.layer_norm || config.linear.interval > 0) {
+    // gpt-oss, OPT, Falcon and Qwen with linear layers are for the serving model alone.
+    if (config.attention_sinks || config.layer_norm || config.linear.interval > 0) {
       CHECK_THROWS_WITH(built("decoder", R"({"config": "catalog:)" + name + R"("})"),
                         Catch::Matchers::Contains("expected a model of this builder"));
       continue;
     }
-    const OpGraph graph = built("decoder", R"({"config": "catalog:)" + name + R"(", "cache": true})");
+    const bool latent = config.latent.kv_rank > 0;
+    const OpGraph graph =
+        built("decoder", R"({"config": "catalog:)" + name + (latent ? "\"}" : R"(", "cache": true})"));
     CHECK(verify(graph).empty());
-    CHECK(params(graph) == models::parameters(config));
+    // The bias that evens a router's choices out is no gradient's: it is not in the graph.
+    const std::int64_t biases = config.experts.router_bias ? config.experts.count * expert_layers_of(config) : 0;
+    CHECK(params(graph) == models::parameters(config) - biases);
     CHECK(graph.tensor(graph.with_role(TensorRole::parameter).front()).type ==
           element_type(config.dtype.value_or(hw::DType::bf16)));
   }
@@ -100,6 +114,33 @@ TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer",
   const Bindings prompt{{"batch", 1}, {"tokens", 512}, {"past", 0}};
   const std::int64_t layers = weights - 128256LL * 8192;
   CHECK(matrix_flops(llama, prompt) == 2 * (512 * layers + 128256LL * 8192) + 80LL * 4 * 64 * 128 * (512 * 513 / 2));
+}
+
+TEST_CASE("decoder: attention over latents, first dense layers and modules of further tokens", "[golden]") {
+  // DeepSeek-V3 (arXiv 2412.19437, 4.2): 61 layers of 7,168, three of them dense with 18,432; 128 heads of 128 + 64,
+  // values of 128, latents of 1,536 and 512; 256 experts of 2,048, eight a token beside a shared one.
+  const std::int64_t h = 7168;
+  const std::int64_t attention = h * 1536 + 1536 * 128 * 192 + h * (512 + 64) + 512 * 128 * 256 + 128 * 128 * h;
+  const std::int64_t dense = 3 * h * 18432, routed = 9 * 3 * h * 2048 + h * 256, head = h * 129280;
+  const Bindings prompt{{"batch", 1}, {"tokens", 512}};
+  const std::int64_t scores = 61LL * 128 * (192 + 128) * 512 * 513;
+  const OpGraph last = built("decoder", R"({"config": "catalog:deepseek-v3"})");
+  CHECK(matrix_flops(last, prompt) == 2 * 512 * (61 * attention + 3 * dense + 58 * routed) + 2 * head + scores);
+  const OpGraph loss = built("decoder", R"({"config": "catalog:deepseek-v3", "loss": true})");
+  const std::int64_t trained = 2 * 512 * (61 * attention + 3 * dense + 58 * routed + head) + scores;
+  CHECK(matrix_flops(loss, prompt) == trained);
+  // A module: two norms joined to one width, a block with experts, the head once more.
+  const OpGraph further = built("decoder", R"({"config": "catalog:deepseek-v3", "loss": true, "further_tokens": 1})");
+  CHECK(matrix_flops(further, prompt) == trained + 2 * 512 * (2 * h * h + attention + routed + head) + scores / 61);
+  CHECK(count(further, OpKind::cross_entropy) == 2);
+  const std::int64_t block = attention + 1536 + 512 + 2 * h + h * 256 + 257 * 3 * h * 2048;
+  CHECK(params(further) - params(loss) == block + 2 * h * h + 3 * h);  // norms of both, and before the head
+  CHECK(verify(further).empty());
+  CHECK_THROWS_WITH(built("decoder", R"({"config": "catalog:deepseek-v3", "cache": true})"),
+                    Catch::Contains("expected no cache beside attention over a latent"));
+  CHECK_THROWS_WITH(built("decoder", R"({"further_tokens": 1})"), Catch::Contains("expected none without a loss"));
+  CHECK_THROWS_WITH(built("decoder", R"({"kv_rank": 64, "qk_norm": true})"),
+                    Catch::Contains("/qk_norm: expected none beside attention over a latent"));
 }
 
 TEST_CASE("decoder: one graph is a prompt, a chunk and a decode step", "[unit]") {

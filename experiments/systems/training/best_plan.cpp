@@ -21,6 +21,7 @@ PlanParams params_of(const Plan& plan, PlanParams params) {
   params.interleave = plan.chunks;
   params.sequence_parallel = plan.sequence;
   params.async_tensor_parallel = plan.async_tensor;
+  params.overlap_experts = plan.overlap_experts;
   params.recompute = plan.recompute;
   params.zero = plan.zero;
   params.offload_activations = plan.offload_activations;

@@ -50,6 +50,7 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
   flags.push_back(fmt::format("--seq-length {}", model.sequence));
   if (plan.sequence) flags.emplace_back("--sequence-parallel");
   if (plan.async_tensor) flags.emplace_back("--tp-comm-overlap");
+  if (plan.overlap_experts) flags.emplace_back("--overlap-moe-expert-parallel-comm");
   if (plan.zero != Zero::none) flags.emplace_back("--use-distributed-optimizer");
   if (plan.zero >= Zero::gradients) {
     flags.emplace_back("--use-megatron-fsdp");

@@ -196,7 +196,9 @@ class Pricer {
                            : collective(machine_, call_of(transfer.kind), group, of);
       };
       const hw::GroupCost cost = exchanged(bytes);
-      sum.collective_s += choices > 0 && busiest_ > 1 ? exchanged(busiest_ * bytes).time_s : cost.time_s;
+      const double waits = choices > 0 && busiest_ > 1 ? exchanged(busiest_ * bytes).time_s : cost.time_s;
+      sum.collective_s += waits;
+      if (choices > 0) sum.exchange_s += waits;
       sum.energy_j += cost.energy_j;
       ++sum.kernels;
     }
@@ -332,6 +334,7 @@ class Pricer {
 PassCost& PassCost::operator+=(const PassCost& other) {
   kernel_s += other.kernel_s;
   collective_s += other.collective_s;
+  exchange_s += other.exchange_s;
   host_s += other.host_s;
   flops += other.flops;
   energy_j += other.energy_j;
@@ -343,6 +346,7 @@ PassCost PassCost::times(double count) const {
   PassCost all = *this;
   all.kernel_s *= count;
   all.collective_s *= count;
+  all.exchange_s *= count;
   all.host_s *= count;
   all.flops *= count;
   all.energy_j *= count;

@@ -23,6 +23,7 @@ namespace orrery::experiments::training {
 struct PassCost {
   double kernel_s = 0;      ///< on the device, one after the other
   double collective_s = 0;  ///< of tensor and context parallelism, between the kernels
+  double exchange_s = 0;    ///< of collective_s: rows on their way to experts and back
   double host_s = 0;        ///< of the thread that launches them
   double flops = 0;         ///< of products
   double energy_j = 0;      ///< dynamic, of kernels and of what the rank sends

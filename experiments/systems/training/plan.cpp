@@ -18,6 +18,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .sequence = params.sequence_parallel && params.tensor_parallel > 1,
             .async_tensor = params.async_tensor_parallel && params.tensor_parallel > 1,
             .balanced = params.context_balanced || params.context_parallel == 1,
+            .overlap_experts = params.overlap_experts && params.expert_parallel > 1,
             .exchange = params.context_exchange,
             .dispatch = params.expert_dispatch,
             .zero = params.zero,

@@ -88,7 +88,7 @@ struct PlanParams : GradientParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   ExpertDispatch expert_dispatch = ExpertDispatch::rows;
-  bool context_balanced = true;
+  bool context_balanced = true, overlap_experts = false;
   std::optional<std::int64_t> data_parallel;
   std::int64_t micro_batch = 1, interleave = 1;
   bool sequence_parallel = false, async_tensor_parallel = false;
@@ -120,6 +120,9 @@ struct PlanParams : GradientParams {
                        "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
             sim::field("expert_dispatch", &P::expert_dispatch,
                        "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
+            sim::field("overlap_experts", &P::overlap_experts,
+                       "Whether rows are on their way to experts and back beside the kernels of another micro-batch "
+                       "(Megatron-LM's overlap_moe_expert_parallel_comm, DualPipe)."),
             sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks,
                        "Stages that share the layers."),
             sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
@@ -169,7 +172,7 @@ struct LayerShare {
 struct Plan : GradientParams {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
-  bool sequence = false, async_tensor = false, balanced = true;
+  bool sequence = false, async_tensor = false, balanced = true, overlap_experts = false;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
   Zero zero = Zero::none;

@@ -122,6 +122,7 @@ class PlanSearch {
   void share_tokens(Plan& plan, bool sequence) const {
     plan.sequence = sequence;
     plan.async_tensor = sequence && config_.params.plan.async_tensor_parallel;
+    plan.overlap_experts = plan.experts > 1 && config_.params.plan.overlap_experts;
   }
 
   void copies(Plan plan, std::int64_t pipeline) {
@@ -436,6 +437,7 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
   params.sequence_parallel = sequence == "yes";
   params.async_tensor_parallel = params.sequence_parallel && others.async_tensor_parallel;
+  params.overlap_experts = others.overlap_experts;
   const std::size_t away = recompute.find('+');
   params.offload_activations = 0;
   if (away != std::string::npos) {

@@ -50,6 +50,25 @@ void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, st
   chunk.kept_bytes += (count - again) * layer.saved_bytes + again * left;
 }
 
+/// What of an exchange of rows the kernels of another micro-batch, so many seconds, do not hide.
+void hide_exchange(const TrainingMachine& machine, double kernels_s, double exchange_s, PassCost& pass) {
+  pass.collective_s += std::max(0.0, exchange_s / machine.in_situ.overlapped - kernels_s) - exchange_s;
+}
+
+/// Each pass has one of another micro-batch beside it, which is about as long.
+void overlap_exchanges(const TrainingMachine& machine, const Plan& plan, ChunkCosts& chunk) {
+  if (!plan.overlap_experts || plan.micro_batches < 2) return;
+  const auto alone = [](const PassCost& pass) { return pass.kernel_s + pass.collective_s - pass.exchange_s; };
+  hide_exchange(machine, alone(chunk.forward), chunk.forward.exchange_s, chunk.forward);
+  // The backward pass runs as a whole; its exchanges are with what it runs again and with inputs' gradients.
+  PassCost backward = chunk.again;
+  backward += chunk.backward_input;
+  backward += chunk.backward_weight;
+  for (PassCost* pass : {&chunk.again, &chunk.backward_weight}) pass->collective_s -= pass->exchange_s;
+  hide_exchange(machine, alone(backward), backward.exchange_s, chunk.backward_input);
+  chunk.backward_input.collective_s += chunk.again.exchange_s + chunk.backward_weight.exchange_s;
+}
+
 /// Sends the plan's share of the layers' activations to the host; edges keep theirs.
 void offload_activations(const TrainingMachine& machine, const Plan& plan, ChunkCosts& chunk) {
   if (!machine.host_link || plan.offload_activations <= 0 || chunk.layers == 0) return;
@@ -293,6 +312,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     chunk.last = s == plan.head() && c == plan.chunks - 1;
     if (chunk.first) add_embedding(model, plan, chunk);
     if (chunk.last) add_edge(model.part(PartName::head), chunk);
+    overlap_exchanges(machine, plan, chunk);
     add_shared(model, machine, plan, copies, chunk);
     stage.chunks.push_back(chunk);
   }
