@@ -206,13 +206,17 @@ def training_runs() -> list[dict]:
     layers = {"system": "moe_layers", "schedules": [{"name": "plain", "separate_links": False}, {"name": "fsmoe"}],
               "costs": {name: linear for name in ("exchange", "gather", "scatter", "product", "all_reduce")},
               "layer": {"width": [64], "inner_ratio": [2]}}
+    unlike = merged(rlhf, workload={"sequences": 32, "answers": {"policy": "geometric"}})
+    experts = merged(config, workload__router={"generator": {"tokens": 64, "layers": 1}}, plan={"expert_parallel": 4},
+                     model={"builder": {"policy": "decoder", "decoder": {
+                         "layers": 2, "hidden": 256, "heads": 4, "kv_heads": 4, "loss": True, "experts": 8}}})
     mixture = {"system": "mixture", "training": {"rounds": 3}}
     transactions = {"system": "transactions", "workload": {"generator": {"transactions": 8}}}
     priced = {key: config[key] for key in ("machine", "model")}
     uneven_priced = {"system": "uneven_batches", **priced, "workload": {"longest": 2000, "batch": 20, "batches": 2}}
     layers_priced = {**{key: layers[key] for key in ("system", "schedules", "layer")}, "machine": priced["machine"]}
     layers_priced = merged(layers_priced, layer__shared_by=1, layer__tensor=1)
-    return [transactions, uneven_priced, layers_priced, rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
+    return [transactions, unlike, experts, uneven_priced, layers_priced, rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
             config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
             merged(no_plan, system="goodput"),
