@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hw/network/expert_exchange.hpp"
 #include "hw/network/library_estimates.hpp"
 
 namespace orrery::hw {
@@ -110,21 +111,29 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
   return {start + latency + across / bandwidth, across * nodes / ranks * fabric.nic->byte_j + near * link.byte_j};
 }
 
-GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices) {
+GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices,
+                          std::int64_t most_nodes) {
   if (group.ranks < 2 || !(bytes > 0)) return {};
-  const double ranks = static_cast<double>(group.ranks), inside = static_cast<double>(group.in_node);
-  const double nodes = std::ceil(ranks / inside), rows = static_cast<double>(std::max<std::int64_t>(1, choices));
-  const auto wanted = [&](double places) { return 1 - std::pow(1 - 1 / places, rows); };  // chance of one of them
-  const double token = bytes / rows;
-  const bool one_node = group.in_node == group.ranks || fabric.nic == nullptr;
-  if (one_node) return node_collective(fabric, LibraryCall::all_to_all, group, token * ranks * wanted(ranks));
+  const std::int64_t rows = std::max<std::int64_t>(1, choices);
+  const ExchangeShape shape{.tokens = 1,
+                            .top_k = rows,
+                            .gpus = group.ranks,
+                            .node_gpus = group.in_node,
+                            .node_limit = most_nodes,
+                            .row_bytes = std::llround(bytes / static_cast<double>(rows))};
   const LinkParams& link = fabric.link;
-  const double share =
-      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
-  const double far = token * (nodes - 1) * wanted(nodes), near = token * nodes * (inside - 1) * wanted(ranks);
+  const bool one_node = group.in_node == group.ranks || fabric.nic == nullptr;
+  ExchangeRates rates{.node = link.ring.simple_efficiency * link.bandwidth};
+  if (!one_node)
+    rates.nic =
+        static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  const ExchangeTime way = expert_exchange(ExchangeKernel::normal, shape, rates);
+  if (one_node) return node_collective(fabric, LibraryCall::all_to_all, group, way.node_bytes);
+  // What stays on its own rank is not sent.
+  const double inside = static_cast<double>(group.in_node), near = way.node_bytes * (inside - 1) / inside;
   const double start = link.ring.base_s + link.ring.simple_start_s + message_latency(*fabric.nic);
-  const double local = near / (link.ring.simple_efficiency * link.bandwidth);
-  return {start + std::max(far / share, local), far * fabric.nic->byte_j + near * link.byte_j};
+  return {start + std::max(way.nic_bytes / rates.nic, near / rates.node),
+          way.nic_bytes * fabric.nic->byte_j + near * link.byte_j};
 }
 
 GroupCost uneven_exchange(const NodeFabric& fabric, const RankGroup& group, std::span<const double> bytes) {

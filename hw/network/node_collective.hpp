@@ -41,8 +41,9 @@ GroupCost node_collective(const NodeFabric& fabric, LibraryCall call, const Rank
 
 /// An all-to-all of tokens' rows in which a token that several of a rank's experts want travels there once, and to
 /// another node once, from where it goes on to its ranks over their links (DeepEP). `bytes`: of all rows, a token
-/// having `choices` of them, spread evenly over the ranks.
-GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices);
+/// having `choices` of them, spread evenly over the ranks, or over those of at most `most_nodes` nodes (0: of any).
+GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, double bytes, std::int64_t choices,
+                          std::int64_t most_nodes = 0);
 
 /// An all-to-all whose ranks send unlike much: `bytes[from * ranks + to]`; what a rank keeps costs nothing. The fullest
 /// way, out of a rank or into it, over its link or its share of the adapters, sets the time. With equal bytes inside a

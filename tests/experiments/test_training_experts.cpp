@@ -329,6 +329,9 @@ TEST_CASE("Rows travel beside another micro-batch's kernels", "[unit][training]"
                                                open.backward_input.exchange_s + open.backward_weight.exchange_s)));
   // With one micro-batch there is nothing beside; without ranks of experts nothing travels.
   CHECK(chunk_of(R"(, "overlap_experts": true)", 16).forward.collective_s == Approx(open.forward.collective_s));
+  // Experts of a token on one of the two nodes in place of both: less goes between them.
+  CHECK(chunk_of(R"(, "expert_dispatch": "tokens", "expert_nodes": 1)").forward.exchange_s <
+        0.9 * chunk_of(R"(, "expert_dispatch": "tokens")").forward.exchange_s);
   const training::TrainingResult alone = run(R"({"overlap_experts": true})");
   CHECK(alone.run.times.time_s == run("{}").run.times.time_s);
   CHECK_FALSE(alone.plan.overlap_experts);

@@ -106,6 +106,14 @@ TEST_CASE("A token goes once to each rank and node that wants it", "[unit]") {
   CHECK(routed_exchange(nodes.fabric(), {8, 8}, 4e9, 4).time_s <
         node_collective(nodes.fabric(), LibraryCall::all_to_all, {8, 8}, 4e9).time_s);
   CHECK(routed_exchange(nodes.fabric(), {1, 1}, 4e9, 4).time_s == 0);
+  // Of four nodes any: 1 - (3/4)^4 of each of the three others. Of at most two: 2 (1 - (1/2)^4) nodes in all, three
+  // quarters of them others. A limit of all is none.
+  const GroupCost any = routed_exchange(nodes.fabric(), {32, 8}, 4e9, 4);
+  CHECK(any.time_s == Approx(3e9 * (1 - std::pow(0.75, 4)) / wire).epsilon(0.01));
+  const GroupCost two = routed_exchange(nodes.fabric(), {32, 8}, 4e9, 4, 2);
+  CHECK(two.time_s == Approx(0.75 * 2e9 * 15 / 16 / wire).epsilon(0.01));
+  CHECK(routed_exchange(nodes.fabric(), {32, 8}, 4e9, 4, 4).time_s == Approx(any.time_s));
+  CHECK(routed_exchange(nodes.fabric(), {32, 8}, 4e9, 4, 9).time_s == Approx(any.time_s));
 }
 
 TEST_CASE("A ring keeps its share of the adapters, a tree of two nodes sends a byte once", "[unit]") {

@@ -83,10 +83,10 @@ hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, c
 }
 
 hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
-                              std::int64_t choices, bool once) {
+                              std::int64_t choices, bool once, std::int64_t most_nodes) {
   if (!once) return collective(machine, hw::LibraryCall::all_to_all, group, bytes);
   const hw::NodeFabric fabric = machine.fabric(leaves(machine, group) ? &machine.spine->nics : nullptr);
-  return in_situ(machine, hw::routed_exchange(fabric, group, bytes, choices));
+  return in_situ(machine, hw::routed_exchange(fabric, group, bytes, choices, most_nodes));
 }
 
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes) {

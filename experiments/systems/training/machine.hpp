@@ -104,9 +104,9 @@ hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, c
                          const NodeNics* nics = nullptr);
 
 /// The exchange of rows with the ranks of their experts, `choices` a token; `once`: a token travels once to each rank
-/// and node that wants it.
+/// and node that wants it. Its experts lie on at most `most_nodes` nodes (0: on any).
 hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,
-                              std::int64_t choices, bool once);
+                              std::int64_t choices, bool once, std::int64_t most_nodes = 0);
 
 /// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);

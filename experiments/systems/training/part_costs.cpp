@@ -192,7 +192,8 @@ class Pricer {
       const hw::RankGroup group = rank_group(machine_, transfer.ranks, 1);
       const std::int64_t choices = graph_.op(id).integer("choices", 0);  // of a router
       const auto exchanged = [&](double of) {
-        return choices > 0 ? expert_exchange(machine_, group, of, choices, share_.dispatch == ExpertDispatch::tokens)
+        return choices > 0 ? expert_exchange(machine_, group, of, choices, share_.dispatch == ExpertDispatch::tokens,
+                                             share_.expert_nodes)
                            : collective(machine_, call_of(transfer.kind), group, of);
       };
       const hw::GroupCost cost = exchanged(bytes);

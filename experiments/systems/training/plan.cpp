@@ -21,6 +21,7 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .overlap_experts = params.overlap_experts && params.expert_parallel > 1,
             .exchange = params.context_exchange,
             .dispatch = params.expert_dispatch,
+            .expert_nodes = params.expert_nodes,
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers,

@@ -88,6 +88,7 @@ struct PlanParams : GradientParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   ExpertDispatch expert_dispatch = ExpertDispatch::rows;
+  std::int64_t expert_nodes = 0;
   bool context_balanced = true, overlap_experts = false;
   std::optional<std::int64_t> data_parallel;
   std::int64_t micro_batch = 1, interleave = 1;
@@ -120,6 +121,9 @@ struct PlanParams : GradientParams {
                        "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
             sim::field("expert_dispatch", &P::expert_dispatch,
                        "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
+            sim::field("expert_nodes", &P::expert_nodes, Unit::count, sim::between(0, 1 << 20),
+                       "Nodes that the experts of a token may lie on, with expert_dispatch tokens (DeepSeek-V3: 4); 0: "
+                       "any."),
             sim::field("overlap_experts", &P::overlap_experts,
                        "Whether rows are on their way to experts and back beside the kernels of another micro-batch "
                        "(Megatron-LM's overlap_moe_expert_parallel_comm, DualPipe)."),
@@ -164,7 +168,8 @@ struct LayerShare {
   bool sequence = false, async_tensor = false, balanced = true;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
-  std::int64_t step_casts = 0;  ///< kernels of their own in an optimizer's step (models::AutodiffOptions)
+  std::int64_t expert_nodes = 0;  ///< that a token's experts lie on; 0: any
+  std::int64_t step_casts = 0;    ///< kernels of their own in an optimizer's step (models::AutodiffOptions)
   friend auto operator<=>(const LayerShare&, const LayerShare&) = default;
 };
 
@@ -175,6 +180,7 @@ struct Plan : GradientParams {
   bool sequence = false, async_tensor = false, balanced = true, overlap_experts = false;
   ContextExchange exchange = ContextExchange::ring;
   ExpertDispatch dispatch = ExpertDispatch::rows;
+  std::int64_t expert_nodes = 0;
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
@@ -214,8 +220,17 @@ struct Plan : GradientParams {
     return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
   }
   LayerShare share() const {
-    return {tensor,       context,  experts,  micro_batch, sequence,
-            async_tensor, balanced, exchange, dispatch,    update_apart ? (gradients_fp32 ? 1 : 2) : 0};
+    return {tensor,
+            context,
+            experts,
+            micro_batch,
+            sequence,
+            async_tensor,
+            balanced,
+            exchange,
+            dispatch,
+            expert_nodes,
+            update_apart ? (gradients_fp32 ? 1 : 2) : 0};
   }
 };
 

@@ -106,6 +106,7 @@ class PlanSearch {
     Plan plan{.balanced = p.context_balanced,
               .exchange = p.context_exchange,
               .dispatch = p.expert_dispatch,
+              .expert_nodes = p.expert_nodes,
               .offload_activations = p.offload_activations};
     static_cast<GradientParams&>(plan) = p;
     return plan;
