@@ -16,7 +16,7 @@ using sim::Node;
 constexpr std::size_t kMostCalls = 64;
 
 /// What the training system reads for a model.
-Node training_part(const Node& root, const Node& model, std::int64_t sequence) {
+Node training_part(const Node& root, const Node& model, bool value_head, std::int64_t sequence) {
   const auto at_model = [&](Node node) {
     node.set_origin(place_of(model, "config"));
     return node;
@@ -24,6 +24,7 @@ Node training_part(const Node& root, const Node& model, std::int64_t sequence) {
   Node decoder = at_model(Node::object());
   decoder.set("config", *model.find("config"));
   decoder.set("loss", at_model(Node::boolean(true)));
+  decoder.set("value_head", at_model(Node::boolean(value_head)));
   Node builder = at_model(Node::object());
   builder.set("policy", at_model(Node::string("decoder")));
   builder.set("decoder", std::move(decoder));
@@ -56,17 +57,19 @@ void draw_answers(FeedbackConfig& config) {
 void read_models(const Node& root, const sim::RegistrySet& registries, FeedbackConfig& config, sim::Faults& faults) {
   const std::vector<ModelParams>& models = config.params.models;
   if (models.empty()) faults.add(place_of(root, "models"), "expected at least one model, got none");
-  std::map<std::string, std::size_t> known, names;
+  std::map<std::string, std::size_t> names;
+  std::map<std::pair<std::string, bool>, std::size_t> known;
   for (std::size_t i = 0; i < models.size() && faults.empty(); ++i) {
     const Node& node = root.find("models")->items()[i];
     if (!names.try_emplace(models[i].name, i).second)
       faults.add(place_of(node, "name"), fmt::format("expected a name of its own, '{}' is models.{}'s too",
                                                      models[i].name, names.at(models[i].name)));
-    const auto [kind, fresh] = known.try_emplace(models[i].config, config.kinds.size());
+    const auto [kind, fresh] = known.try_emplace({models[i].config, models[i].value_head}, config.kinds.size());
     config.kind_of.push_back(kind->second);
     if (!fresh) continue;
     auto own = training::read_training_config(
-        training_part(root, node, config.params.workload.prompt + config.answer_tokens), registries, faults);
+        training_part(root, node, models[i].value_head, config.params.workload.prompt + config.answer_tokens),
+        registries, faults);
     if (!faults.empty()) return;
     config.inputs.insert(config.inputs.end(), own.inputs.begin(), own.inputs.end());
     config.machine = std::move(own.machine);
@@ -103,6 +106,9 @@ void read_calls(const Node& root, FeedbackConfig& config, sim::Faults& faults) {
         faults.add(place_of(node, "name"),
                    fmt::format("expected a name of its own, '{}' is calls.{}'s too", one.name, k));
     call.model = index_of(params.models, one.model, params.models.size(), place_of(node, "model"), "one of models");
+    if (one.kind == CallKind::generate && params.models[call.model].value_head)
+      faults.add(place_of(node, "model"),
+                 fmt::format("expected a model that writes, '{}' has a value head", one.model));
     for (const std::string& before : one.after)
       call.after.push_back(index_of(params.calls, before, i, place_of(node, "after"), "a call listed before it"));
     if (one.kind == CallKind::train && config.trainer(call.model))

@@ -23,12 +23,16 @@ constexpr auto enum_names(CallKind) {
 
 struct ModelParams {
   std::string name, config;
+  bool value_head = false;
   static constexpr auto fields() {
     using sim::Unit;
     using M = ModelParams;
     return sim::FieldTable{sim::required(sim::field("name", &M::name, "By which calls mean it.")),
                            sim::required(sim::field("config", &M::config, Unit::path, sim::any_value(),
-                                                    "Model of the catalog (catalog:NAME) or a config.json."))};
+                                                    "Model of the catalog (catalog:NAME) or a config.json.")),
+                           sim::field("value_head", &M::value_head,
+                                      "Whether it gives one number a token, as critics and reward models do, in place "
+                                      "of the vocabulary's logits.")};
   }
 };
 

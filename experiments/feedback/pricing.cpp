@@ -316,8 +316,10 @@ CallWork CallPricer::run_training(std::size_t kind, const Shape& shape, std::int
 
 double CallPricer::weight_bytes(std::size_t model) const {
   const models::ModelConfig& config = config_.transformers[config_.kind_of[model]];
-  return static_cast<double>(models::parameters(config)) *
-         static_cast<double>(hw::bytes_of(config.dtype.value_or(hw::DType::bf16)));
+  std::int64_t parameters = models::parameters(config);
+  if (config_.params.models[model].value_head && !config.tie_word_embeddings)
+    parameters -= (config.vocab_size - 1) * config.hidden_size;
+  return static_cast<double>(parameters) * static_cast<double>(hw::bytes_of(config.dtype.value_or(hw::DType::bf16)));
 }
 
 double CallPricer::counted_flops() const {

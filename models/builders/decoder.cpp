@@ -50,6 +50,7 @@ struct DecoderParams {
   AttentionForm attention = AttentionForm::sdpa;
   PassForm passes = PassForm::library;
   bool merged = false, cache = false, loss = false, wide_loss = false, eager_loss = false, sample = false;
+  bool value_head = false;
   Logits logits = Logits::last;
   double dropout = 0;
 
@@ -100,6 +101,10 @@ struct DecoderParams {
         sim::field("merged", &D::merged, "One product for q, k and v, and one for gate and up."),
         sim::field("cache", &D::cache, "Whether keys and values are written to a cache of past and new tokens."),
         sim::field("logits", &D::logits, "Logits of the last position or of all."),
+        sim::field(
+            "value_head", &D::value_head,
+            "Whether the head gives one number a token, as critics and reward models have it, in place of logits; "
+            "a loss is then the mean square of its errors."),
         sim::field("sample", &D::sample, "Whether the graph ends in the choice of the next token."),
         sim::field("loss", &D::loss, "Whether the graph ends in the cross entropy with labels (logits of all)."),
         sim::field("wide_loss", &D::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
@@ -177,6 +182,8 @@ void check(const DecoderParams& p) {
         "expected at most the " + std::to_string(p.experts) + " experts, got " + std::to_string(p.experts_per_token));
   if (p.loss && p.cache)
     faults.add(builder_origin("decoder", "loss"), "expected no loss beside a cache of keys and values");
+  if (p.value_head && (p.sample || p.further_tokens > 0))
+    faults.add(builder_origin("decoder", "value_head"), "expected none beside tokens that are chosen or predicted");
   if (p.further_tokens > 0 && !p.loss)
     faults.add(builder_origin("decoder", "further_tokens"), "expected none without a loss, which they add to");
   if (p.kv_rank > 0 && p.cache)
@@ -211,6 +218,11 @@ class DecoderWriter {
     net_.scope("head");
     if (p_.logits == Logits::last && !p_.loss) x = net_.slice(x, 1, tokens - 1, 1);
     x = rms_norm(x, "norm");
+    if (p_.value_head) {
+      x = net_.linear(x, 1, false, OpClass::router, "value");  // no rank has a part of it
+      if (!p_.loss) return net_.finish({x});
+      return net_.finish({net_.squared_error(x, graph.input("values", net_.shape(x), net_.type()))});
+    }
     x = project(x);
     if (p_.sample) {
       Shape ids_shape = net_.shape(x);

@@ -263,6 +263,24 @@ TEST_CASE("feedback: energy is that of the training system, and idle power besid
   CHECK(figure(summary, "calls.write.energy_j") > 3 * figure(summary, "calls.score.energy_j"));
 }
 
+TEST_CASE("feedback: a value head gives a number in place of a vocabulary") {
+  const sim::Node logits = run(), value = run({"models.1.value_head=true"});
+  CHECK(figure(value, "calls.score.time_s") < figure(logits, "calls.score.time_s"));
+  CHECK(figure(value, "calls.learn.time_s") == figure(logits, "calls.learn.time_s"));  // the actor's
+  // Products of the head: 32 x 128 tokens of 2,048 by 128,256 words on four devices, at no more than their peak.
+  const double saved = figure(logits, "calls.score.time_s") - figure(value, "calls.score.time_s");
+  CHECK(saved > 2.0 * 32 * 128 * 2048 * 128256 / 4 / 989e12);
+  // Two models of one config and one head are priced once, others apart.
+  CHECK(read({"models.1.value_head=true"}).kinds.size() == 2);
+  CHECK(read().kinds.size() == 1);
+  // The head of 7B is its own: 31,999 x 4,096 weights less to move.
+  const FeedbackConfig seven = read({"models.1.config=catalog:llama-2-7b", "models.1.value_head=true"});
+  CallPricer pricer(seven);
+  CHECK(pricer.weight_bytes(1) == Approx(2 * (6738415616.0 - 31999.0 * 4096)));
+  CHECK_THAT(fault({"models.0.value_head=true"}),
+             Contains("/calls/0/model: expected a model that writes, 'actor' has"));
+}
+
 TEST_CASE("feedback: what cannot be is said") {
   CHECK_THAT(fault({"calls.1.model=juge"}),
              Contains("/calls/1/model: expected one of models, got 'juge'") && Contains("did you mean 'judge'?"));

@@ -143,6 +143,19 @@ TEST_CASE("decoder: attention over latents, first dense layers and modules of fu
                     Catch::Contains("/qk_norm: expected none beside attention over a latent"));
 }
 
+TEST_CASE("decoder: a value head", "[unit]") {
+  const std::string sizes = R"("layers": 1, "tied": false, "vocab": 1000)";
+  const OpGraph logits = built("decoder", "{" + sizes + R"(, "loss": true})");
+  const OpGraph value = built("decoder", "{" + sizes + R"(, "loss": true, "value_head": true})");
+  CHECK(verify(value).empty());
+  CHECK(params(logits) - params(value) == 999 * 2048);
+  const Bindings batch{{"batch", 2}, {"tokens", 8}};
+  CHECK(matrix_flops(logits, batch) - matrix_flops(value, batch) == 2 * 16 * 999 * 2048);
+  CHECK(value.tensor(value.outputs().front()).shape.empty());  // a loss
+  CHECK_THROWS_WITH(built("decoder", R"({"value_head": true, "sample": true})"),
+                    Catch::Contains("/value_head: expected none beside tokens that are chosen or predicted"));
+}
+
 TEST_CASE("decoder: one graph is a prompt, a chunk and a decode step", "[unit]") {
   const OpGraph graph = built("decoder", R"({"layers": 2, "cache": true})");
   CHECK(verify(graph).empty());
