@@ -3,6 +3,7 @@
 
 #include "experiments/systems/training/run.hpp"
 #include "tests/experiments/support.hpp"
+#include "tests/experiments/system_run.hpp"
 #include "tests/systems.hpp"
 
 namespace test_training_irregular {
@@ -115,6 +116,86 @@ TEST_CASE("leaf switches and stragglers: what cannot be is said") {
   CHECK_THAT(
       fault(config(R"(, "spine": {"leaf_nodes": 2}, "clusters": [{"nodes": 8, "nic": "ib-hdr-4x", "nics": 1}])")),
       Contains("/machine/spine: expected none: leaf switches over nodes with unlike adapters"));
+}
+
+namespace {
+
+/// Sixteen devices in two groups, a stage each; Llama 3.2 1B.
+sim::Node on_groups(const std::string& groups, const std::string& partition = "even",
+                    const std::string& plan = "\"pipeline_parallel\": 2") {
+  return sim::parse_json(R"({"system": "training", "machine": {"devices": )" + groups +
+                             R"(, "node": {"devices": 8, "nic": "ib-ndr-4x", "nics": 8}},
+    "model": {"builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-3.2-1b", "loss": true}}},
+    "policies": {"partition": {"policy": ")" +
+                             partition + R"("}}, "plan": {)" + plan +
+                             R"(}, "workload": {"sequence": 2048, "global_batch": 64}})",
+                         "groups.json");
+}
+
+training::TrainingResult trained_on(const std::string& groups, const std::string& partition = "even") {
+  sim::Faults faults;
+  const auto read =
+      training::read_training_config(on_groups(groups, partition), *test_systems().registries(), faults, true);
+  faults.throw_if_any();
+  return training::train(read);
+}
+
+const char* const kBoth = R"([{"part": "h100-sxm5-80gb", "count": 8}, {"part": "a100-sxm4-40gb", "count": 8}])";
+
+}  // namespace
+
+TEST_CASE("Stages on unlike devices cost what they cost on devices of their own kind", "[unit][training]") {
+  const training::TrainingResult both = trained_on(kBoth);
+  const training::TrainingResult fast = trained_on(R"([{"part": "h100-sxm5-80gb", "count": 16}])");
+  const training::TrainingResult slow = trained_on(R"([{"part": "a100-sxm4-40gb", "count": 16}])");
+  REQUIRE(both.reason.empty());
+  CHECK(both.costs.stages[0].forward_s() == fast.costs.stages[0].forward_s());
+  CHECK(both.costs.stages[1].backward_s() == slow.costs.stages[1].backward_s());
+  CHECK(both.costs.stages[1].optimizer_s == slow.costs.stages[1].optimizer_s);
+  CHECK(both.run.times.time_s > fast.run.times.time_s);
+  CHECK(both.run.times.time_s < slow.run.times.time_s * 1.0001);
+  // Energy: dynamic parts of each kind's stage, and idle power of eight devices each.
+  const auto idle = [](const training::TrainingResult& r) { return r.idle_j / r.run.times.time_s; };
+  CHECK(idle(both) == Approx((idle(fast) + idle(slow)) / 2));
+  CHECK(both.energy_j - both.idle_j ==
+        Approx(((fast.energy_j - fast.idle_j) + (slow.energy_j - slow.idle_j)) / 2).epsilon(0.2));
+  // A device of 40 GiB is fuller with as much.
+  CHECK(both.fullest == 1);
+  CHECK(both.available_bytes == (std::int64_t{40} << 30));
+  // Two groups of the same part are one group.
+  const training::TrainingResult same =
+      trained_on(R"([{"part": "h100-sxm5-80gb", "count": 8}, {"part": "h100-sxm5-80gb", "count": 8}])");
+  CHECK(same.run.times.time_s == fast.run.times.time_s);
+  CHECK(same.energy_j == Approx(fast.energy_j));
+}
+
+TEST_CASE("Layers go to unlike devices by their speed", "[unit][training]") {
+  const training::TrainingResult even = trained_on(kBoth), own = trained_on(kBoth, "by_speed");
+  CHECK(even.layers == std::vector<std::int64_t>{8, 8});
+  REQUIRE(own.layers.size() == 2);
+  CHECK(own.layers[0] + own.layers[1] == 16);
+  CHECK(own.layers[0] > own.layers[1]);
+  CHECK(own.run.times.time_s < even.run.times.time_s);
+  // The other way round the other stage has more.
+  const training::TrainingResult turned =
+      trained_on(R"([{"part": "a100-sxm4-40gb", "count": 8}, {"part": "h100-sxm5-80gb", "count": 8}])", "by_speed");
+  CHECK(turned.layers[0] < turned.layers[1]);
+}
+
+TEST_CASE("What unlike devices cannot do is said", "[unit][training]") {
+  const auto run_text = [](const sim::Node& config) {
+    return read_experiment(test_systems(), config)->run({}).summary;
+  };
+  CHECK_THAT(run_text(on_groups(kBoth, "even", "\"pipeline_parallel\": 1")).find("reason")->as_string(),
+             Contains("stage 0 has devices 0 to 15, which are unlike: 8 h100-sxm5-80gb + 8 a100-sxm4-40gb"));
+  const auto fault = [&](const sim::Node& config) { return faults_of_run([&] { return run_text(config); }); };
+  CHECK_THAT(fault(on_groups(R"([{"part": "h100-sxm5-80gb", "count": 8}, {"part": "a100-sxm4-40gb", "count": 4}])")),
+             Contains("/machine/devices/1/count: expected whole nodes of 8 beside unlike devices, got 4"));
+  CHECK_THAT(fault(on_groups(kBoth, "even", R"("best_by": "time")")),
+             Contains("/plan/best_by: expected none: plans are searched over equal devices"));
+  sim::Node job = on_groups(kBoth);
+  job.set("system", sim::Node::string("training_job"));
+  CHECK_THAT(fault(job), Contains("/machine/devices: expected one group: unlike devices are those of system training"));
 }
 
 }  // namespace test_training_irregular

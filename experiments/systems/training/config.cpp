@@ -75,7 +75,8 @@ void read_router(const Node& root, const sim::Node& policies, TrainingConfig& co
 
 }  // namespace
 
-TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults) {
+TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& registries, sim::Faults& faults,
+                                    bool unlike) {
   TrainingConfig config;
   config.file = root.origin().file;
   config.params = read_sections<TrainingParams>(root, registries, faults);
@@ -83,7 +84,7 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
   check_tick(section(root, "run"), params.run.tick_s, faults);
   const Node machine = section(root, "machine");
   if (machine.is_object() && faults.empty())
-    config.machine = read_training_machine(machine, params.machine, config.inputs, faults);
+    config.machine = read_training_machine(machine, params.machine, config.inputs, faults, unlike);
   if (params.policies.offload.make) config.machine.offload = params.policies.offload.make();
   if (faults.empty()) read_model(section(root, "model"), params.model, config, faults);
   config.model.sequence = params.workload.sequence;
@@ -95,6 +96,8 @@ TrainingConfig read_training_config(const Node& root, const sim::RegistrySet& re
   }
   if (faults.empty()) read_router(root, policies, config, faults);
   if (faults.empty()) config.resolved = resolved_config("training", params);
+  if (!config.machine.unlike.empty() && params.plan.best_by)
+    faults.add(place_of(section(root, "plan"), "best_by"), "expected none: plans are searched over equal devices");
   if (faults.empty() && params.plan.best_by) take_best_plan(section(root, "plan"), registries, config, faults);
   return config;
 }

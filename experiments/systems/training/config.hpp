@@ -171,7 +171,10 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("devices", &M::devices, "Equal devices: one group.")),
+        sim::required(
+            sim::field("devices", &M::devices,
+                       "Devices in the order of ranks: one group; of system training several, whose nodes are "
+                       "stages of their own.")),
         sim::field("node", &M::node, "What a node has of them, and what joins nodes."),
         sim::field("clusters", &M::clusters,
                    "Nodes by their adapters, in place of node.nic and node.nics; none: all nodes have these."),
@@ -280,9 +283,12 @@ struct TrainingConfig {
 };
 
 /// The machine of a config, whose section has been read into `params`; files that it names are added to `inputs`.
+/// `unlike`: whether it may have several groups of devices.
 TrainingMachine read_training_machine(const sim::Node& node, const MachineParams& params,
-                                      std::vector<std::filesystem::path>& inputs, sim::Faults& faults);
+                                      std::vector<std::filesystem::path>& inputs, sim::Faults& faults,
+                                      bool unlike = false);
 
-TrainingConfig read_training_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults);
+TrainingConfig read_training_config(const sim::Node& root, const sim::RegistrySet& registries, sim::Faults& faults,
+                                    bool unlike = false);
 
 }  // namespace orrery::experiments::training

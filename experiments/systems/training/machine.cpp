@@ -1,5 +1,7 @@
 #include "experiments/systems/training/machine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace orrery::experiments::training {
@@ -80,6 +82,42 @@ hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, c
                          const NodeNics* nics) {
   if (nics == nullptr && leaves(machine, group)) nics = &machine.spine->nics;
   return in_situ(machine, hw::node_collective(machine.fabric(nics), call, group, bytes));
+}
+
+double idle_w(const TrainingMachine& machine) {
+  if (machine.unlike.empty()) return machine.device.power.idle_w * static_cast<double>(machine.devices);
+  double sum = 0;
+  for (const DeviceKind& kind : machine.unlike) sum += kind.device.power.idle_w * static_cast<double>(kind.count);
+  return sum;
+}
+
+double peak_flops(const TrainingMachine& machine, hw::DType type) {
+  if (machine.unlike.empty()) return machine.device.peak(type) * static_cast<double>(machine.devices);
+  double sum = 0;
+  for (const DeviceKind& kind : machine.unlike) sum += kind.device.peak(type) * static_cast<double>(kind.count);
+  return sum;
+}
+
+std::string devices_text(const TrainingMachine& machine) {
+  if (machine.unlike.empty()) return fmt::format("{} {}", machine.devices, machine.device.name);
+  std::string text;
+  for (const DeviceKind& kind : machine.unlike)
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", kind.count, kind.device.name);
+  return text;
+}
+
+std::optional<std::size_t> kind_of_ranks(const TrainingMachine& machine, std::int64_t first, std::int64_t span) {
+  std::int64_t begin = 0;
+  for (std::size_t k = 0; k < machine.unlike.size(); begin += machine.unlike[k++].count)
+    if (first >= begin && first + span <= begin + machine.unlike[k].count) return k;
+  return std::nullopt;
+}
+
+TrainingMachine machine_of_kind(const TrainingMachine& machine, std::size_t kind) {
+  TrainingMachine own = machine;
+  own.device = machine.unlike[kind].device;
+  own.unlike.clear();
+  return own;
 }
 
 hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGroup& group, double bytes,

@@ -69,8 +69,15 @@ struct SlowNode {
   double speed = 1;
 };
 
+/// So many equal devices of a machine that has others too.
+struct DeviceKind {
+  hw::Device device;
+  std::int64_t count = 1;
+};
+
 struct TrainingMachine {
   hw::Device device;
+  std::vector<DeviceKind> unlike;              ///< in the order of ranks, `device` the first one's; none: all are alike
   std::int64_t devices = 1, node_devices = 1;  ///< in all, and in a node
   std::optional<NodeNics> nics;                ///< none: one node
   std::optional<MixedNodes> mixed;             ///< none: all nodes have `nics`
@@ -89,6 +96,16 @@ struct TrainingMachine {
     return {device.link, node_devices, own != nullptr ? &own->nic : nullptr, own != nullptr ? own->count : 1};
   }
 };
+
+/// What devices draw without work, W, and their FLOP/s in a type, all together.
+double idle_w(const TrainingMachine& machine);
+double peak_flops(const TrainingMachine& machine, hw::DType type);
+/// "8 h100-sxm5-80gb", of unlike ones joined by " + ".
+std::string devices_text(const TrainingMachine& machine);
+/// The place in `unlike` of the devices that ranks [first, first + span) are; nothing where they are not all of one.
+std::optional<std::size_t> kind_of_ranks(const TrainingMachine& machine, std::int64_t first, std::int64_t span);
+/// The machine as ranks of that kind see it: their device alone.
+TrainingMachine machine_of_kind(const TrainingMachine& machine, std::size_t kind);
 
 /// Adapters of the slowest group of `ranks`, `stride` apart, among the ranks [first, first + span); none: the
 /// machine's.

@@ -15,28 +15,18 @@ struct Reading {
   std::vector<std::filesystem::path>& inputs;
 };
 
-void read_devices(const Node& machine, const MachineParams& params, Reading& to, sim::Faults& faults) {
-  const Node* groups = machine.find("devices");
-  if (groups == nullptr) return;
-  if (params.devices.empty()) {
-    faults.add(groups->origin(), "expected one group of devices, got none");
-    return;
-  }
-  if (params.devices.size() > 1) {
-    faults.add(groups->origin(), "expected one group: unlike devices in one training run are not modelled");
-    return;
-  }
-  const DeviceGroup& group = params.devices.front();
-  const Node& node = groups->items().front();
+/// The devices of a group; nothing where the config is at fault.
+std::optional<hw::Device> read_group(const Node& machine, const Node& node, const DeviceGroup& group,
+                                     const MachineParams& params, Reading& to, sim::Faults& faults) {
   const Node entry = read_part_entry(node, group.part, to.inputs, faults);
-  if (!entry.is_object() || !params.cost.make) return;
+  if (!entry.is_object() || !params.cost.make) return std::nullopt;
   auto part = hw::parse_computing_part(entry, group.override_, faults);
-  if (!part) return;
+  if (!part) return std::nullopt;
   if (params.attention) {
     auto* gpu = std::get_if<hw::GpuParams>(&part->part);
     if (gpu == nullptr) {
       faults.add(place_of(machine, "attention"), "expected none: libraries of attention are those of GPUs");
-      return;
+      return std::nullopt;
     }
     std::vector<std::string_view> known;
     for (const hw::AttentionLibrary library : hw::attention_libraries(*gpu)) known.push_back(sim::to_string(library));
@@ -47,13 +37,39 @@ void read_devices(const Node& machine, const MachineParams& params, Reading& to,
     *gpu = hw::with_attention(std::move(*gpu), *params.attention);
   }
   auto device = hw::make_device(part->name, part->part, params.cost, place_of(machine, "cost"), faults);
-  if (!device) return;
+  if (!device) return std::nullopt;
   if (const auto why = device->alone_obstacle()) {
     faults.add(place_of(node, "part"), *why);
+    return std::nullopt;
+  }
+  return device;
+}
+
+void read_devices(const Node& machine, const MachineParams& params, bool unlike, Reading& to, sim::Faults& faults) {
+  const Node* groups = machine.find("devices");
+  if (groups == nullptr) return;
+  if (params.devices.empty()) {
+    faults.add(groups->origin(), "expected one group of devices, got none");
     return;
   }
-  to.machine.device = *std::move(device);
-  to.machine.devices = group.count;
+  if (params.devices.size() > 1 && !unlike) {
+    faults.add(groups->origin(), "expected one group: unlike devices are those of system training alone");
+    return;
+  }
+  std::vector<DeviceKind> kinds;
+  for (std::size_t i = 0; i < params.devices.size(); ++i) {
+    const DeviceGroup& group = params.devices[i];
+    auto device = read_group(machine, groups->items()[i], group, params, to, faults);
+    if (!device) return;
+    to.machine.devices = (i == 0 ? 0 : to.machine.devices) + group.count;
+    if (params.devices.size() > 1 && group.count % params.node.devices != 0)
+      faults.add(
+          place_of(groups->items()[i], "count"),
+          fmt::format("expected whole nodes of {} beside unlike devices, got {}", params.node.devices, group.count));
+    kinds.push_back({*std::move(device), group.count});
+  }
+  to.machine.device = kinds.front().device;
+  if (kinds.size() > 1) to.machine.unlike = std::move(kinds);
 }
 
 /// Nodes with unlike adapters.
@@ -130,10 +146,10 @@ void read_irregular(const Node& machine, const MachineParams& params, Reading& t
 }  // namespace
 
 TrainingMachine read_training_machine(const Node& node, const MachineParams& params,
-                                      std::vector<std::filesystem::path>& inputs, sim::Faults& faults) {
+                                      std::vector<std::filesystem::path>& inputs, sim::Faults& faults, bool unlike) {
   TrainingMachine machine;
   Reading to{machine, inputs};
-  read_devices(node, params, to, faults);
+  read_devices(node, params, unlike, to, faults);
   read_links(node, params, to, faults);
   read_irregular(node, params, to, faults);
   const HostParams& host = params.host;

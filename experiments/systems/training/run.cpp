@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -38,7 +39,7 @@ double step_energy(const TrainingMachine& machine, const TrainingResult& result)
     dynamic += ranks(s) * stage_energy(result.costs.stages[s], result.plan.micro_batches);
   for (const MessageRun& message : result.run.messages)
     dynamic += result.costs.activation_j * ranks(static_cast<std::size_t>(message.from));
-  return dynamic + machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(machine.devices);
+  return dynamic + idle_w(machine) * result.run.times.time_s;
 }
 
 void refuse(TrainingResult& result, std::string reason) {
@@ -161,19 +162,30 @@ std::int64_t largest_micro_batch(CostTable& table, const TrainingMachine& machin
 
 std::vector<double> stage_speeds(const TrainingConfig& config, const Plan& plan) {
   std::vector<double> speeds;
-  if (!config.machine.mixed || !config.params.policies.partition.make()->wants_speeds()) return speeds;
-  const MixedNodes& mixed = *config.machine.mixed;
+  const TrainingMachine& machine = config.machine;
+  if ((!machine.mixed && machine.unlike.empty()) || !config.params.policies.partition.make()->wants_speeds())
+    return speeds;
   TrainingConfig alone = config;
-  alone.machine.mixed.reset();
-  std::vector<double> of_kind;
-  for (const NodeNics& kind : mixed.kinds) {
-    alone.machine.nics = kind;
+  const auto speed = [&] {
     const TrainingResult result = train(alone);
-    of_kind.push_back(result.timed ? 1 / result.run.times.time_s : 1);
+    return result.timed ? 1 / result.run.times.time_s : 1;
+  };
+  std::vector<double> of_kind;
+  for (std::size_t k = 0; k < machine.unlike.size(); ++k) {
+    alone.machine = machine_of_kind(machine, k);
+    of_kind.push_back(speed());
+  }
+  for (std::int64_t s = 0; s < plan.pipeline && !machine.unlike.empty(); ++s)
+    speeds.push_back(of_kind[kind_of_ranks(machine, s * plan.stage_ranks(), plan.stage_ranks()).value_or(0)]);
+  if (!machine.mixed) return speeds;
+  alone.machine.mixed.reset();
+  for (const NodeNics& kind : machine.mixed->kinds) {
+    alone.machine.nics = kind;
+    of_kind.push_back(speed());
   }
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const std::int64_t node = s * plan.stage_ranks() / config.machine.node_devices;
-    speeds.push_back(of_kind[static_cast<std::size_t>(mixed.kind_of[static_cast<std::size_t>(node)])]);
+    const std::int64_t node = s * plan.stage_ranks() / machine.node_devices;
+    speeds.push_back(of_kind[static_cast<std::size_t>(machine.mixed->kind_of[static_cast<std::size_t>(node)])]);
   }
   return speeds;
 }
@@ -181,6 +193,7 @@ std::vector<double> stage_speeds(const TrainingConfig& config, const Plan& plan)
 /// Why groups that are priced alike wherever they are cannot be so on unlike nodes; nothing if they can.
 std::optional<std::string> mixed_obstacle(const TrainingMachine& machine, const Plan& plan) {
   if (!machine.mixed) return std::nullopt;
+  if (!machine.unlike.empty()) return "unlike devices in nodes with unlike adapters are not modelled";
   if (!plan.stage_tensor.empty()) return "stages of unlike tensor parallelism on unlike nodes are not modelled";
   if (machine.node_devices % (plan.tensor * plan.context) != 0 || machine.node_devices % plan.experts != 0)
     return fmt::format("on unlike nodes, ranks that share a layer stay in one node of {}: {} do not",
@@ -201,6 +214,53 @@ std::optional<std::string> offload_obstacle(const TrainingConfig& config, const 
 }
 
 namespace {
+
+/// Why a plan cannot have its stages on unlike devices; nothing if it can, or all are alike.
+std::optional<std::string> unlike_obstacle(const TrainingConfig& config, const Plan& plan) {
+  if (config.machine.unlike.empty()) return std::nullopt;
+  if (config.params.workload.largest_batch) return "the largest batch of unlike devices is not modelled";
+  if (!plan.stage_tensor.empty()) return "stages of unlike tensor parallelism on unlike devices are not modelled";
+  for (std::int64_t s = 0; s < plan.pipeline; ++s)
+    if (!kind_of_ranks(config.machine, s * plan.stage_ranks(), plan.stage_ranks()))
+      return fmt::format("stage {} has devices {} to {}, which are unlike: {}", s, s * plan.stage_ranks(),
+                         (s + 1) * plan.stage_ranks() - 1, devices_text(config.machine));
+  return std::nullopt;
+}
+
+/// What stages cost on their own devices: a table for each kind.
+class StageTables {
+ public:
+  StageTables(const TrainingConfig& config, const Plan& plan) : whole_(config.machine) {
+    const std::size_t kinds = std::max<std::size_t>(1, config.machine.unlike.size());
+    machines_.reserve(kinds);  // tables refer to them
+    for (std::size_t k = 0; k < kinds; ++k) {
+      machines_.push_back(config.machine.unlike.empty() ? config.machine : machine_of_kind(config.machine, k));
+      tables_.push_back(std::make_unique<CostTable>(machines_.back(), config.model));
+    }
+    for (std::int64_t s = 0; s < plan.pipeline; ++s)
+      kind_.push_back(kind_of_ranks(config.machine, s * plan.stage_ranks(), plan.stage_ranks()).value_or(0));
+  }
+  CostTable& table(std::int64_t stage) { return *tables_[kind_[static_cast<std::size_t>(stage)]]; }
+  const TrainingMachine& machine(std::int64_t stage) const { return machines_[kind_[static_cast<std::size_t>(stage)]]; }
+
+  StepCosts step(const Plan& plan, const std::vector<std::int64_t>& layers) {
+    StepCosts step;
+    step.plan = plan;
+    for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+      const Plan own = plan.of_stage(s);
+      step.stages.push_back(
+          stage_costs(table(s).costs(own.share()), machine(s), own, s, layers[static_cast<std::size_t>(s)]));
+    }
+    add_messages(table(0).costs(plan.share()), whole_, plan, step);
+    return step;
+  }
+
+ private:
+  const TrainingMachine& whole_;
+  std::vector<TrainingMachine> machines_;
+  std::vector<std::unique_ptr<CostTable>> tables_;
+  std::vector<std::size_t> kind_;  ///< by stage
+};
 
 /// Stages whose passes a copy's slow nodes lengthen, by how much; every copy that has such nodes, equal ones once.
 std::set<std::vector<double>> slow_copies(const TrainingMachine& machine, const Plan& plan) {
@@ -263,6 +323,7 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why) why = halves_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (!why) why = mixed_obstacle(config.machine, result.plan);
+  if (!why) why = unlike_obstacle(config, result.plan);
   if (!why && !config.machine.slow.empty() && !result.plan.stage_tensor.empty())
     why = "stages of unlike tensor parallelism with slow nodes are not modelled";
   if (why) {
@@ -271,8 +332,10 @@ TrainingResult train(const TrainingConfig& config) {
   }
   result.plan.head_stage =
       schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
-  CostTable table(config.machine, config.model);
-  for (std::int64_t s = 0; s < result.plan.pipeline && !why; ++s) why = table.obstacle(result.plan.of_stage(s).share());
+  StageTables stages(config, result.plan);
+  CostTable& table = stages.table(0);
+  for (std::int64_t s = 0; s < result.plan.pipeline && !why; ++s)
+    why = stages.table(s).obstacle(result.plan.of_stage(s).share());
   if (why) {
     refuse(result, *why);
     return result;
@@ -290,7 +353,7 @@ TrainingResult train(const TrainingConfig& config) {
     result.plan.micro_batch = largest_micro_batch(table, config.machine, result.plan, result.layers);
     result.global_batch = result.plan.data * result.plan.micro_batch;
   }
-  result.costs = step_costs(table, config.machine, result.plan, result.layers);
+  result.costs = stages.step(result.plan, result.layers);
   if (config.model.expert_load) result.busiest = table.busiest(result.plan.share());
   result.run = run_step(result.costs, *schedule, tick_scale(config.params.run.tick_s));
   if (!config.machine.slow.empty()) wait_for_slow_copies(config, *schedule, result);
@@ -298,25 +361,29 @@ TrainingResult train(const TrainingConfig& config) {
   result.timed = true;
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
     const Plan own = result.plan.of_stage(static_cast<std::int64_t>(s));
-    result.memory.push_back(
-        stage_memory(table.costs(own.share()), result.costs.stages[s], own, result.run.peak_kept_bytes[s]));
+    result.memory.push_back(stage_memory(stages.table(static_cast<std::int64_t>(s)).costs(own.share()),
+                                         result.costs.stages[s], own, result.run.peak_kept_bytes[s]));
   }
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
     for (const ChunkCosts& chunk : result.costs.stages[s].chunks)
       result.model_flops += (chunk.forward.flops + chunk.backward_input.flops + chunk.backward_weight.flops) *
                             static_cast<double>(result.plan.micro_batches *
                                                 result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
-  result.idle_j =
-      config.machine.device.power.idle_w * result.run.times.time_s * static_cast<double>(config.machine.devices);
+  result.idle_j = idle_w(config.machine) * result.run.times.time_s;
   result.energy_j = step_energy(config.machine, result);
-  const auto fullest =
-      std::max_element(result.memory.begin(), result.memory.end(),
-                       [](const StageMemory& a, const StageMemory& b) { return a.total() < b.total(); });
-  if (fullest->total() > config.machine.device.memory_bytes)
-    refuse(result,
-           fmt::format("stage {} needs {}, a device has {}", fullest - result.memory.begin(),
-                       sim::humanise(static_cast<double>(fullest->total()), sim::Unit::bytes),
-                       sim::humanise(static_cast<double>(config.machine.device.memory_bytes), sim::Unit::bytes)));
+  double share = 0;
+  for (std::size_t st = 0; st < result.memory.size(); ++st) {
+    const std::int64_t available = stages.machine(static_cast<std::int64_t>(st)).device.memory_bytes;
+    const double own = static_cast<double>(result.memory[st].total()) / static_cast<double>(available);
+    if (own <= share) continue;
+    share = own;
+    result.fullest = st;
+    result.available_bytes = available;
+  }
+  if (const std::int64_t needed = result.memory[result.fullest].total(); needed > result.available_bytes)
+    refuse(result, fmt::format("stage {} needs {}, a device has {}", result.fullest,
+                               sim::humanise(static_cast<double>(needed), sim::Unit::bytes),
+                               sim::humanise(static_cast<double>(result.available_bytes), sim::Unit::bytes)));
   return result;
 }
 

@@ -82,8 +82,7 @@ const FigureTable<Source>& step_table() {
        "over the "
        "step.",
        [](const S& s) {
-         const double peak = s.config.machine.device.peak(product_type(s.config.model.forward)) *
-                             static_cast<double>(s.config.machine.devices);
+         const double peak = peak_flops(s.config.machine, product_type(s.config.model.forward));
          return s.result.model_flops / (s.times().time_s * peak);
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
@@ -101,12 +100,8 @@ const FigureTable<Source>& step_table() {
          return *s.result.busiest;
        }},
       {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
-       [](const S& s) {
-         std::int64_t most = 0;
-         for (const StageMemory& memory : s.result.memory) most = std::max(most, memory.total());
-         return most;
-       },
-       [](const S& s) { return s.config.machine.device.memory_bytes; }},
+       [](const S& s) { return s.result.memory[s.result.fullest].total(); },
+       [](const S& s) { return s.result.available_bytes; }},
       {"energy_j.{total,idle}", "J", "Of a step, all devices; what they draw without work.",
        [](const S& s) { return s.result.energy_j; }, [](const S& s) { return s.result.idle_j; }},
       {"whole.{days,device_hours}", "", "For workload.tokens, where they are given.",

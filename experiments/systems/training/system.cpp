@@ -22,7 +22,7 @@ class TrainingExperiment final : public ConfigExperiment {
   std::vector<std::pair<std::string, std::string>> restated() const override {
     const TrainingParams& p = config_.params;
     return {{"model", config_.model.forward.name},
-            {"machine", fmt::format("{} {}, {} a node", config_.machine.devices, config_.machine.device.name,
+            {"machine", fmt::format("{}, {} a node", devices_text(config_.machine),
                                     std::min(config_.machine.devices, config_.machine.node_devices))},
             {"batch", fmt::format("{} sequences of {} tokens", p.workload.global_batch, p.workload.sequence)},
             {"schedule", p.policies.schedule.name}};
@@ -53,7 +53,7 @@ System training_system() {
       .fields = describe_sections<training::TrainingParams>,
       .figures = training::training_figures(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
-        training::TrainingConfig config = training::read_training_config(root, *systems.registries(), faults);
+        training::TrainingConfig config = training::read_training_config(root, *systems.registries(), faults, true);
         faults.throw_if_any();
         return std::make_unique<training::TrainingExperiment>(std::move(config));
       }};
