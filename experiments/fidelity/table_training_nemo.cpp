@@ -161,24 +161,32 @@ class NemoTables final : public TableKind {
     if (precision == "NVFP4") return "products in fp4";
     read_plan(table, row, step);
     // Megatron-Bridge's recipes exchange rows beside other micro-batches for DeepSeek-V3 on B200 once its chunks are
-    // interleaved. Those of H100 do so too, but its rows take longer than with nothing hidden: nothing is hidden there.
-    step.plan.overlap_experts = step.plan.interleave > 1 && table.text(row, "system") == "DGX-B200" &&
-                                table.text(row, "model").starts_with("DeepSeekV3");
+    // interleaved, and from 26.06 on in MXFP8 on GB200 and GB300, where experts' products are one kernel that takes
+    // what follows them in (cutedsl_fused_grouped_mlp). Those of H100 do so as well, but its rows take longer than with
+    // nothing hidden: nothing is hidden there.
+    const std::string &system = table.text(row, "system"), &name = table.text(row, "model");
+    const bool graphs = is_2606(table, row) && precision == "MXFP8" && system.starts_with("DGX-GB");
+    const bool chunks = step.plan.interleave > 1 && system == "DGX-B200" && name.starts_with("DeepSeekV3");
+    step.plan.overlap_experts = graphs || chunks;
     if (!table.text(row, "fsdp").empty() && table.number(row, "fsdp") > 1) step.plan.zero = training::Zero::weights;
-    return read_decoder(table, row, "model", precision, step);
+    return read_decoder(table, row, "model", precision, step, graphs);
   }
 
+  /// Releases whose recipes have a step as one CUDA graph.
+  static bool is_2606(const MeasuredTable& table, std::size_t row) { return table.text(row, "release") >= "26.06"; }
+
   static std::string read_decoder(const MeasuredTable& table, std::size_t row, const char* column,
-                                  std::string_view precision, MeasuredStep& step) {
+                                  std::string_view precision, MeasuredStep& step, bool one_kernel = false) {
     const std::string& name = table.text(row, column);
     const auto model =
         std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& m) { return name == m.name; });
     if (model == std::end(kModels)) return "model " + name;
     DecoderRun run{.config = model->config,
                    .sequence = table.count(row, "seq"),
+                   .epilogues = one_kernel && model->experts,
                    .merged = true,
                    .passes = model->experts ? "compiled" : "library",
-                   .product_an_expert = true,
+                   .product_an_expert = !one_kernel,
                    .further_tokens = model->further_tokens,
                    .wide_loss = true};
     if (precision != "BF16") run.fp8 = fp8_params(precision);

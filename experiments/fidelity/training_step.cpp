@@ -78,7 +78,7 @@ TrainedGraph decoder_graph(const DecoderRun& run) {
   graph.params.set("passes", sim::Node::string(run.passes));
   if (run.fp8) graph.passes.emplace_back("fp8", *run.fp8);
   if (run.min_cut) graph.passes.emplace_back("min_cut", sim::Node::object());
-  if (run.compiled) graph.passes.emplace_back("loop_fusion", no_epilogues());
+  if (run.compiled) graph.passes.emplace_back("loop_fusion", run.epilogues ? sim::Node::object() : no_epilogues());
   return graph;
 }
 

@@ -37,6 +37,7 @@ struct DecoderRun {
   std::string config;  ///< "llama-3.1-8b"; empty: the builder's sizes, to be set
   std::int64_t sequence = 8192;
   bool compiled = true;             ///< passes over memory are fused; else each is a kernel
+  bool epilogues = false;           ///< into products too
   bool min_cut = false;             ///< by a compiler that also cuts what is kept (torch.compile)
   bool merged = false;              ///< one product for q, k and v, and one for gate and up
   std::string passes = "eager";     ///< of norms and rotations: "library", "compiled" or "eager"
