@@ -84,10 +84,13 @@ hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, c
   return in_situ(machine, hw::node_collective(machine.fabric(nics), call, group, bytes));
 }
 
-double idle_w(const TrainingMachine& machine) {
-  if (machine.unlike.empty()) return machine.device.power.idle_w * static_cast<double>(machine.devices);
+double idle_j(const TrainingMachine& machine, double seconds) {
+  const auto of = [&](const hw::Device& device, std::int64_t count) {
+    return device.power.idle_w * seconds * static_cast<double>(count);
+  };
+  if (machine.unlike.empty()) return of(machine.device, machine.devices);
   double sum = 0;
-  for (const DeviceKind& kind : machine.unlike) sum += kind.device.power.idle_w * static_cast<double>(kind.count);
+  for (const DeviceKind& kind : machine.unlike) sum += of(kind.device, kind.count);
   return sum;
 }
 

@@ -97,8 +97,8 @@ struct TrainingMachine {
   }
 };
 
-/// What devices draw without work, W, and their FLOP/s in a type, all together.
-double idle_w(const TrainingMachine& machine);
+/// What devices draw without work for so long, J, and their FLOP/s in a type, all together.
+double idle_j(const TrainingMachine& machine, double seconds);
 double peak_flops(const TrainingMachine& machine, hw::DType type);
 /// "8 h100-sxm5-80gb", of unlike ones joined by " + ".
 std::string devices_text(const TrainingMachine& machine);

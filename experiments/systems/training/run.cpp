@@ -39,7 +39,7 @@ double step_energy(const TrainingMachine& machine, const TrainingResult& result)
     dynamic += ranks(s) * stage_energy(result.costs.stages[s], result.plan.micro_batches);
   for (const MessageRun& message : result.run.messages)
     dynamic += result.costs.activation_j * ranks(static_cast<std::size_t>(message.from));
-  return dynamic + idle_w(machine) * result.run.times.time_s;
+  return dynamic + idle_j(machine, result.run.times.time_s);
 }
 
 void refuse(TrainingResult& result, std::string reason) {
@@ -369,7 +369,7 @@ TrainingResult train(const TrainingConfig& config) {
       result.model_flops += (chunk.forward.flops + chunk.backward_input.flops + chunk.backward_weight.flops) *
                             static_cast<double>(result.plan.micro_batches *
                                                 result.plan.of_stage(static_cast<std::int64_t>(s)).stage_ranks());
-  result.idle_j = idle_w(config.machine) * result.run.times.time_s;
+  result.idle_j = idle_j(config.machine, result.run.times.time_s);
   result.energy_j = step_energy(config.machine, result);
   double share = 0;
   for (std::size_t st = 0; st < result.memory.size(); ++st) {
