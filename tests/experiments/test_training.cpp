@@ -224,7 +224,7 @@ TEST_CASE("Plans that do not fit say why", "[unit]") {
 TEST_CASE("Faults of a training config name their place", "[unit]") {
   CHECK_THAT(fault(R"({"plan": {"tensor_paralel": 2}})"), Contains("/plan") && Contains("tensor_parallel"));
   CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 4}, {"part": "t4", "count": 4}]}})"),
-             Contains("/machine/devices: expected one group"));
+             Contains("/machine/devices/0/count: expected whole nodes of 8 beside unlike devices, got 4"));
   CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "ib-hdr-4x", "count": 4}]}})"),
              Contains("expected a part that computes"));
   CHECK_THAT(fault(R"({"machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 16}], "node": {"nic": "t4"}}})"),
