@@ -33,7 +33,9 @@ struct Pass {
 class Passes {
  public:
   Passes(const training::TrainingConfig& config, const PlanParams& plan)
-      : machine_(config.machine), plan_(plan), model_(config.model), table_(machine_, model_) {}
+      : machine_(config.machine), plan_(plan), model_(config.model), table_(machine_, model_) {
+    (void)table_.graph(1, false);  // passes decide for the training system's length, not for the first that is priced
+  }
 
   /// `batch` sequences of `length` tokens, each on `degree` devices.
   Pass pass(std::int64_t degree, std::int64_t batch, std::int64_t length) {

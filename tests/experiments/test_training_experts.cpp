@@ -239,13 +239,21 @@ TEST_CASE("A placement is planned on a router's first tokens", "[unit][training]
 
 TEST_CASE("The planner weighs ranks of experts by what waits for the busiest", "[unit][training]") {
   const Scratch scratch;
-  // One hot expert: the more ranks share experts, the longer all wait, so fewer of them win.
-  const auto time = [&](std::int64_t ranks, const std::string& workload) {
-    return training::train(config(R"({"zero": "weights", "expert_parallel": )" + std::to_string(ranks) + "}", workload))
-        .run.times.time_s;
+  const auto best_s = [&](std::int64_t ranks, const std::string& workload) {
+    training::PlannerParams params;
+    params.tensor_parallel = params.pipeline_parallel = {1};
+    params.expert_parallel = {ranks};
+    const auto found = training::find_plans(config("{}", workload), params, *test_systems().registries());
+    REQUIRE_FALSE(found.best.empty());
+    CHECK(found.best.front().plan.experts == ranks);
+    return found.best.front().closed_s;
   };
+  // Two hot experts: both are on the first of eight ranks, which has eight times the mean's rows; of two ranks twice.
   const std::string hot = routed(scratch, {0, 1});
-  CHECK(time(8, hot) / time(8, "") > time(2, hot) / time(2, ""));
+  const double two = best_s(2, hot) / best_s(2, ""), eight = best_s(8, hot) / best_s(8, "");
+  CHECK(two > 1.05);
+  CHECK(eight > 1.5 * two);
+  CHECK(best_s(1, hot) == best_s(1, ""));  // nobody shares them
 }
 
 namespace {
@@ -329,6 +337,8 @@ TEST_CASE("Rows travel beside another micro-batch's kernels", "[unit][training]"
                                                open.backward_input.exchange_s + open.backward_weight.exchange_s)));
   // With one micro-batch there is nothing beside; without ranks of experts nothing travels.
   CHECK(chunk_of(R"(, "overlap_experts": true)", 16).forward.collective_s == Approx(open.forward.collective_s));
+  CHECK_THAT(run(R"({"expert_parallel": 16, "expert_nodes": 1})").reason,
+             Contains("expert_nodes limits where tokens go: it needs expert_dispatch tokens"));
   // Experts of a token on one of the two nodes in place of both: less goes between them.
   CHECK(chunk_of(R"(, "expert_dispatch": "tokens", "expert_nodes": 1)").forward.exchange_s <
         0.9 * chunk_of(R"(, "expert_dispatch": "tokens")").forward.exchange_s);

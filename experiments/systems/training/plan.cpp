@@ -57,6 +57,8 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     refuse(
         "asynchronous tensor parallelism runs gathers and scatters of sequence parallelism beside products: the plan "
         "has none");
+  if (plan.expert_nodes > 0 && plan.dispatch != ExpertDispatch::tokens)
+    refuse("expert_nodes limits where tokens go: it needs expert_dispatch tokens");
   for (std::int64_t s = 0; s < plan.pipeline; ++s)
     if (const std::int64_t ranks = plan.of_stage(s).stage_ranks(); ranks % plan.experts != 0)
       refuse(
