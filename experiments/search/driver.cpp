@@ -1,13 +1,15 @@
 #include "experiments/search/driver.hpp"
 
+#include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace orrery::experiments::search {
 
 double Evaluation::violation() const {
   if (!ok()) return std::numeric_limits<double>::infinity();
-  return std::accumulate(violations.begin(), violations.end(), 0.0);
+  double sum = 0;
+  for (const double margin : margins) sum += std::max(0.0, margin);
+  return sum;
 }
 
 bool better(const Evaluation& a, const Evaluation& b, std::size_t objective) {

@@ -45,12 +45,13 @@ struct Proposal {
 struct Evaluation {
   TrialStatus status = TrialStatus::ok;
   std::vector<double> objectives;  ///< all to be minimised; empty unless ok
-  std::vector<double> violations;  ///< of the limits on figures: 0 where met, else by how much; empty unless ok
+  /// Of the limits on figures: by how much each is broken; at or below 0 it is met, with so much room. Empty unless ok.
+  std::vector<double> margins;
   std::vector<std::pair<std::string, double>> breakdown;  ///< where the time went, for drivers that ask why
   std::string reason;                                     ///< why it is not ok
 
   bool ok() const { return status == TrialStatus::ok; }
-  /// Sum of violations; infinite unless ok.
+  /// Sum of what limits are broken by; infinite unless ok.
   double violation() const;
   /// Whether it is ok and meets every limit.
   bool feasible() const { return ok() && violation() == 0; }
@@ -81,7 +82,7 @@ class Driver {
 struct DriverSetup {
   const Space* space = nullptr;
   std::size_t objectives = 1;
-  std::size_t limits = 0;   ///< violations in an Evaluation
+  std::size_t limits = 0;   ///< margins in an Evaluation
   std::int64_t budget = 0;  ///< evaluations in all; what schedules (temperatures, rungs) are laid over
   sim::RandomStream random{1, "driver"};
   /// Names in breakdowns, and the parameters worth moving when that is where the time goes.

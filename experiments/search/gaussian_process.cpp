@@ -53,20 +53,20 @@ void GpInputs::squares(const double* a, const double* b, double* out) const {
 }
 
 GaussianProcess::GaussianProcess(const GpInputs& inputs, double length_spread)
-    : inputs_(inputs), length_spread_(length_spread), hyper_(gp_start(inputs.parameters())) {
+    : inputs_(&inputs), length_spread_(length_spread), hyper_(gp_start(inputs.parameters())) {
   scale_lengths();
 }
 
 void GaussianProcess::scale_lengths() {
-  scale_.resize(inputs_.coordinates());
-  for (std::size_t c = 0; c < scale_.size(); ++c) scale_[c] = sim::det_exp(-hyper_.log_lengths[inputs_.owner(c)]);
+  scale_.resize(inputs_->coordinates());
+  for (std::size_t c = 0; c < scale_.size(); ++c) scale_[c] = sim::det_exp(-hyper_.log_lengths[inputs_->owner(c)]);
 }
 
 void GaussianProcess::fit(const std::vector<std::vector<double>>& points, const std::vector<double>& values,
                           int steps) {
   shrink(0);
   if (points.size() > 1) {
-    hyper_ = fit_gp(inputs_, points, values, length_spread_, hyper_, steps);
+    hyper_ = fit_gp(*inputs_, points, values, length_spread_, hyper_, steps);
     scale_lengths();
   }
   for (const auto& point : points) append(point);
@@ -80,7 +80,7 @@ void GaussianProcess::row(const double* point, double* out) const {
     double square = 0;
     for (std::size_t c = 0; c < width; ++c) {
       const double apart = (point[c] - other[c]) * scale_[c];
-      square += inputs_.category(c) ? (apart != 0 ? scale_[c] * scale_[c] : 0.0) : apart * apart;
+      square += inputs_->category(c) ? (apart != 0 ? scale_[c] * scale_[c] : 0.0) : apart * apart;
     }
     out[j] = matern52(square);
   }

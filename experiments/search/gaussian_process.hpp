@@ -77,7 +77,7 @@ class GaussianProcess {
   void scale_lengths();
   void row(const double* point, double* out) const;
 
-  const GpInputs& inputs_;
+  const GpInputs* inputs_;
   double length_spread_;
   GpHyper hyper_;
   std::vector<double> scale_;  // by coordinate: 1 / length of its parameter

@@ -1,6 +1,9 @@
 #include "experiments/search/gp_learner.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -35,15 +38,24 @@ void GpLearner::forget_beliefs() {
   process_.observe(values_);
 }
 
-std::vector<double> met_labels(const std::vector<double>& violations) {
-  std::vector<double> over;
-  for (const double v : violations)
-    if (v > 0) over.push_back(v);
-  if (over.empty()) return {};
-  std::sort(over.begin(), over.end());
-  const double usual = over[over.size() / 2];
+std::vector<double> met_labels(const std::vector<double>& margins) {
+  std::vector<double> sizes;
+  bool over = false, room = false;
+  for (const double margin : margins) {
+    over = over || margin > 0;
+    room = room || margin < 0;
+  }
+  if (!over) return {};
+  for (const double margin : margins)
+    if (room ? margin != 0 : margin > 0) sizes.push_back(std::abs(margin));
+  std::sort(sizes.begin(), sizes.end());
+  const double usual = sizes[sizes.size() / 2];
   std::vector<double> labels;
-  for (const double v : violations) labels.push_back(v > 0 ? -std::clamp(v / usual, 0.25, 2.0) : 1.0);
+  for (const double margin : margins)
+    if (room)
+      labels.push_back((margin > 0 ? -1 : 1) * sim::det_log1p(std::abs(margin) / usual));
+    else
+      labels.push_back(margin > 0 ? -std::clamp(margin / usual, 0.25, 2.0) : 1.0);
   return labels;
 }
 

@@ -31,8 +31,9 @@ class GpLearner {
   std::vector<double> values_;
 };
 
-/// What a process learns of a limit: +1 where it is met; else below 0, deeper for what is further over than is usual.
-/// Empty if all meet it.
-std::vector<double> met_labels(const std::vector<double>& violations);
+/// What a process learns of a limit from margins (driver.hpp), above 0 where it is met. Where margins say how much room
+/// there is: minus their logarithm, in units of the median size. Where they only say that it is met (0): +1 there; else
+/// below 0, deeper for what is further over than is usual. Empty if all meet it.
+std::vector<double> met_labels(const std::vector<double>& margins);
 
 }  // namespace orrery::experiments::search

@@ -85,7 +85,7 @@ Problem bnh() {
   problem.evaluate = [](const Proposal& p) {
     const double x = p.point[0], y = p.point[1];
     return Evaluation{.objectives = {4 * x * x + 4 * y * y, square(x - 5) + square(y - 5)},
-                      .violations = {over(square(x - 5) + y * y - 25), over(7.7 - square(x - 8) - square(y + 3))}};
+                      .margins = {square(x - 5) + y * y - 25, 7.7 - square(x - 8) - square(y + 3)}};
   };
   // Deb 2001: x = y up to 3, then y = 3.
   problem.front = front_of(problem, [](double t) { return Point{5 * t, std::min(3.0, 5 * t)}; });
@@ -100,7 +100,7 @@ Problem srn() {
   problem.evaluate = [](const Proposal& p) {
     const double x = p.point[0], y = p.point[1];
     return Evaluation{.objectives = {2 + square(x - 2) + square(y - 1), 9 * x - square(y - 1)},
-                      .violations = {over(x * x + y * y - 225), over(x - 3 * y + 10)}};
+                      .margins = {x * x + y * y - 225, x - 3 * y + 10}};
   };
   // x = -2.5 from the second limit (y = 2.5) to the first (x^2 + y^2 = 225), and along that circle to smaller x as long
   // as f2 falls; the second limit itself from the point where f1 is least.
@@ -132,7 +132,7 @@ Problem tnk() {
   problem.evaluate = [wave](const Proposal& p) {
     const double x = p.point[0], y = p.point[1];
     return Evaluation{.objectives = {x, y},
-                      .violations = {over(wave(x, y) - x * x - y * y), over(square(x - 0.5) + square(y - 0.5) - 0.5)}};
+                      .margins = {wave(x, y) - x * x - y * y, square(x - 0.5) + square(y - 0.5) - 0.5}};
   };
   problem.front = front_of(problem, [wave](double t) {
     const double x = sim::det_sin(t * kPi / 2), y = sim::det_cos(t * kPi / 2), r = std::sqrt(wave(x, y));
@@ -193,7 +193,7 @@ Problem bottleneck() {
     const double compute = 8 / x[0], memory = 4 / (x[2] * std::min(x[1], 16.0)) + 1 / (8 * x[4]), network = 1 / x[3];
     const double area = x[0] + x[1] + 4 * x[2] + 2 * x[3] + x[4];
     return Evaluation{.objectives = {compute + memory + network},
-                      .violations = {over(area - 180) / 180},
+                      .margins = {(area - 180) / 180},
                       .breakdown = {{"compute", compute}, {"memory", memory}, {"network", network}}};
   };
   problem.remedies = {{"compute", {0}}, {"memory", {2, 1, 4}}, {"network", {3}}};

@@ -102,7 +102,7 @@ void judge_row(const Study& study, const Proposal& proposal, std::span<const dou
   if (verdict.ok()) {
     for (std::size_t i = 0; i < study.objectives.size(); ++i)
       row.cells.emplace_back(study.objectives[i].maximise ? -verdict.objectives[i] : verdict.objectives[i]);
-    for (const double violation : verdict.violations) row.cells.emplace_back(violation);
+    for (const double margin : verdict.margins) row.cells.emplace_back(std::max(0.0, margin));
     row.violation = verdict.violation();
   } else {
     row.cells.resize(row.cells.size() + study.objectives.size() + study.limits.size());

@@ -9,6 +9,7 @@
 #include "experiments/search/unique.hpp"
 #include "experiments/study/earlier.hpp"
 #include "experiments/study/evaluator.hpp"
+#include "experiments/study/selected.hpp"
 
 namespace orrery::experiments::study {
 namespace {
@@ -127,6 +128,7 @@ std::optional<std::int64_t> check_explorable(const Study& study, bool search) {
     sim::throw_fault({study.file.string(), pointer}, message, hint);
   };
   if (search && study.objectives.empty()) fault("/objectives", "expected at least one objective to search for");
+  if (search) check_selection(study);
   if (!search && study.sweep.empty())
     fault("/parameters", "the study has no sweep: a range of real numbers without 'steps', or too many points",
           "`orrery search` explores it");

@@ -34,10 +34,12 @@ bool may_repeat(const Study& study) {
 
 }  // namespace
 
-double Limit::violation(double x) const {
-  const auto over = [](double by, double bound) { return by <= 0 ? 0 : bound == 0 ? by : by / std::abs(bound); };
-  if (std::isnan(x)) return x;
-  return std::max(most ? over(x - *most, *most) : 0, least ? over(*least - x, *least) : 0);
+double Limit::margin(double x) const {
+  const auto over = [](double by, double bound) { return bound == 0 ? by : by / std::abs(bound); };
+  if (std::isnan(x) || (!most && !least)) return x;
+  if (!most) return over(*least - x, *least);
+  if (!least) return over(x - *most, *most);
+  return std::max(over(x - *most, *most), over(*least - x, *least));
 }
 
 Assignment at_fidelity(const Fidelity& fidelity, double share) {
@@ -83,9 +85,9 @@ search::Evaluation Study::judge(const Point& point, std::span<const double> meas
     result.objectives.push_back(objective.maximise ? -value : value);
   }
   for (const Limit& limit : limits) {
-    const double violation = limit.violation(limit.value.number(values));
-    if (!std::isfinite(violation)) return no_number("limit", limit.name, limit.value);
-    result.violations.push_back(violation);
+    const double margin = limit.margin(limit.value.number(values));
+    if (!std::isfinite(margin)) return no_number("limit", limit.name, limit.value);
+    result.margins.push_back(margin);
   }
   for (const Bottleneck& bottleneck : bottlenecks)
     if (const double share = bottleneck.share.number(values); !std::isnan(share))

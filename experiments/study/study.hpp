@@ -42,8 +42,9 @@ struct Limit {
   sim::Formula value;
   std::optional<double> most, least;
 
-  /// By how much a value breaks it, as a share of the bound where that is not 0; 0 where it is met.
-  double violation(double x) const;
+  /// By how much a value breaks it, as a share of the bound where that is not 0; at or below 0 it is met, with so
+  /// much room. Of two bounds the nearer one's.
+  double margin(double x) const;
 };
 
 /// A place where the time may go, how much of it goes there, and the parameters that would change it.

@@ -12,9 +12,9 @@ namespace {
 
 using search::Parameter;
 
-/// Which columns a goal or a limit is read from.
+/// Which columns goals are read from.
 struct Layout {
-  std::vector<std::size_t> objectives, limits;
+  std::vector<std::size_t> objectives;
 };
 
 [[noreturn]] void fault(const StoreReader& store, const std::string& message, const std::string& hint = {}) {
@@ -39,7 +39,6 @@ Layout layout_of(const StoreReader& store, const search::Space& space, const std
   for (std::size_t i = 0; i < store.columns().size(); ++i) {
     const Column& column = store.columns()[i];
     if (column.kind == "parameter") ++parameters;
-    if (column.kind == "limit") layout.limits.push_back(i);
     if (column.kind != "objective") continue;
     known.push_back(heading(column));
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), known.back()) != wanted.end())
@@ -67,14 +66,30 @@ std::string driver_of(StoreReader& store, const sim::Node& document) {
   return policy != nullptr && policy->is_string() ? policy->as_string() : "random";
 }
 
+/// What the store's study says of figures: its space, measures and goals.
+Study judge_of(const StoreReader& store, const sim::Node& document) {
+  sim::Faults faults;  // none: the study was read when the store was made
+  Study judge{.name = store.study(), .file = store.file(), .document = document};
+  judge.space = read_space(document);
+  judge.measures = read_measures(document, faults);
+  read_goals(document, judge, faults);
+  faults.throw_if_any();
+  return judge;
+}
+
+/// Objectives are the stored ones; how much room limits leave, which stores do not keep, is judged again.
 search::Trial trial_of(const PointRow& row, const Layout& layout, std::span<const Column> columns,
-                       const StoredTrials& stored) {
+                       const StoredTrials& stored, const Study& judge) {
   search::Trial trial{{{}, row.fidelity}, {.status = row.status, .reason = row.reason}};
   trial.proposal.point = stored_point(stored.space, columns, row);
   if (!trial.result.ok()) return trial;
   for (std::size_t o = 0; o < layout.objectives.size(); ++o)
     trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
-  for (const std::size_t i : layout.limits) trial.result.violations.push_back(number_of(row.cells[i]));
+  if (judge.limits.empty()) return trial;
+  std::vector<double> figures;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (columns[i].kind == "measure") figures.push_back(number_of(row.cells[i]));
+  trial.result.margins = judge.judge(trial.proposal.point, figures).margins;
   return trial;
 }
 
@@ -100,13 +115,14 @@ StoredTrials read_trials(StoreReader& store, const std::vector<std::string>& obj
     stored.seed = {params.path, sim::Node::integer(params.first)};
   }
   const Layout layout = layout_of(store, stored.space, objectives);
+  const Study judge = judge_of(store, document);
   for (const std::size_t i : layout.objectives) {
     const Column& column = store.columns()[i];
     stored.goals.push_back({heading(column), column.detail == "maximise", unit_of(column, store.columns())});
     stored.labels.push_back(label_of(store, heading(column)));
   }
   store.for_each([&](const PointRow& row) {
-    stored.trials.push_back(trial_of(row, layout, store.columns(), stored));
+    stored.trials.push_back(trial_of(row, layout, store.columns(), stored, judge));
     stored.repeats.push_back(row.repeat);
   });
   if (stored.trials.empty()) fault(store, "the store has no points yet");

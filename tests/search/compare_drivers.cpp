@@ -1,8 +1,9 @@
 // Drivers on test functions: what each reaches at some budgets, over seeds, and what a proposal costs.
 //
 //   compare_drivers [--drivers "a;b{\"population\": 20}"] [--problems trap,rosenbrock:10] [--budgets 30,100,300]
-//   [--seeds 10] [--batch 1]
-//                   [--reference 1.1,6]
+//   [--seeds 10] [--batch 1] [--reference 1.1,6]
+//
+// A problem that ends in .sqlite is the store of a sweep: regret as a share of the best value.
 //
 // A row a driver, problem and budget: quartiles and worst of the best value above the optimum (two objectives: what is
 // missing of the true front's hypervolume), and CPU time of a proposal. tools/compare_drivers makes a page of it.
@@ -12,6 +13,7 @@
 
 #include "measured_landscape.hpp"
 #include "quality.hpp"
+#include "swept_store.hpp"
 
 namespace {
 
@@ -26,25 +28,30 @@ std::vector<std::string> split(const std::string& text, char by = ',') {
   return all;
 }
 
-double regret(const Problem& problem, const std::vector<Trial>& trials) {
+/// Above the optimum; of a swept store a share of it.
+double regret(const Problem& problem, const std::vector<Trial>& trials, bool swept) {
   if (problem.objectives == 2) return 1 - area_share(problem, trials);
-  return best_of(trials) - problem.optimum.value_or(0);
+  const double above = best_of(trials) - problem.optimum.value_or(0);
+  return swept ? above / std::abs(*problem.optimum) : above;
 }
 
 void compare(const std::string& driver, const std::string& named, const std::vector<double>& reference,
              const std::vector<std::int64_t>& budgets, int seeds, std::size_t batch) {
   const std::size_t colon = named.find(':'), brace = driver.find('{');
-  Problem problem =
-      make_problem(named.substr(0, colon), colon == std::string::npos ? 0 : std::stoul(named.substr(colon + 1)));
+  const bool swept = named.ends_with(".sqlite");
+  Problem problem = swept ? swept_problem(named)
+                          : make_problem(named.substr(0, colon),
+                                         colon == std::string::npos ? 0 : std::stoul(named.substr(colon + 1)));
   if (problem.objectives == 2 && reference.size() == 2) problem.reference = reference;
   const std::string params = brace == std::string::npos ? "{}" : driver.substr(brace);
   for (const std::int64_t budget : budgets) {
     std::vector<double> reached;
     const std::clock_t begin = std::clock();
     for (int seed = 1; seed <= seeds; ++seed)
-      reached.push_back(
-          regret(problem, search_problem(problem, driver.substr(0, brace), params, {.budget = budget, .batch = batch},
-                                         static_cast<std::uint64_t>(seed))));
+      reached.push_back(regret(problem,
+                               search_problem(problem, driver.substr(0, brace), params,
+                                              {.budget = budget, .batch = batch}, static_cast<std::uint64_t>(seed)),
+                               swept));
     const double cpu_us = 1e6 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     const Quality q = quartiles(reached);
     std::cout << fmt::format("{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.1f}\n", driver, named, budget, q.low, q.median,

@@ -15,7 +15,7 @@ using namespace test;
 using Points = std::vector<std::vector<double>>;
 
 Trial trial(std::vector<double> objectives, double violation = 0) {
-  return {{}, {.objectives = std::move(objectives), .violations = {violation}}};
+  return {{}, {.objectives = std::move(objectives), .margins = {violation}}};
 }
 
 TEST_CASE("the front leaves out what is dominated, infeasible, failed or not a full run", "[analysis]") {

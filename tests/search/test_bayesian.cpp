@@ -161,6 +161,13 @@ TEST_CASE("labels of a limit", "[search][bayes]") {
   CHECK(met_labels({0, 0}).empty());
   // The median of what is over is 4: 1 / 4, 4 / 4, and 20 / 4 cut at 2.
   CHECK(met_labels({0, 1, 4, 20}) == std::vector<double>{1, -0.25, -1, -2});
+  // With room known the sign stays, and the size is a logarithm in units of the median one, 2: ln(1 + 1 / 2) and so on.
+  const std::vector<double> signed_labels = met_labels({-1, 2, -8});
+  REQUIRE(signed_labels.size() == 3);
+  CHECK(signed_labels[0] == Approx(std::log(1.5)));
+  CHECK(signed_labels[1] == Approx(-std::log(2.0)));
+  CHECK(signed_labels[2] == Approx(std::log(5.0)));
+  CHECK(met_labels({-1, -8}).empty());
 }
 
 double branin(double x, double y) {
@@ -240,7 +247,7 @@ TEST_CASE("a limit and a region that does not run are learned", "[search][bayes]
   const Evaluate evaluate = [](const Proposal& p) -> Evaluation {
     const double x = p.point[0], y = p.point[1];
     if (y <= 0.2) return {.status = TrialStatus::failed};
-    return {.objectives = {x + y}, .violations = {std::max(0.0, 0.16 - x * y)}};
+    return {.objectives = {x + y}, .margins = {std::max(0.0, 0.16 - x * y)}};
   };
   const double best = median_over_seeds(5, [&](std::uint64_t seed) {
     return best_of(search_with("bayesian", space, evaluate, seed, {.budget = 40}, 1, 1));

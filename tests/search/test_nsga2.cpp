@@ -61,7 +61,7 @@ TEST_CASE("limits come before objectives", "[search][nsga2]") {
       sum += x;
       over += std::max(0.0, 0.9 - x);
     }
-    return Evaluation{.objectives = {sum, sum * sum}, .violations = {over}};
+    return Evaluation{.objectives = {sum, sum * sum}, .margins = {over}};
   };
   UniqueDriver driver(make_driver("nsga2", {.space = &space, .objectives = 2, .limits = 1}, R"({"population": 40})"),
                       space, {1, "unique"});

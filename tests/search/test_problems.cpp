@@ -95,7 +95,7 @@ TEST_CASE("every name makes its problem, others do not", "[search][problems]") {
     sim::RandomStream random(1, "x");
     const Evaluation at = problem.evaluate({problem.space.sample(random).value()});
     CHECK(at.objectives.size() == problem.objectives);
-    CHECK(at.violations.size() == problem.limits);
+    CHECK(at.margins.size() == problem.limits);
   }
   CHECK(make_problem("zdt1", 5).space.size() == 5);
   CHECK_THROWS_WITH(make_problem("zdt5"), "no problem is called 'zdt5'");

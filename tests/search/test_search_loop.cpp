@@ -125,7 +125,7 @@ TEST_CASE("first points are told in batches, free ones cost nothing of the budge
 
 TEST_CASE("what counts as gain", "[search]") {
   const auto trial = [](std::vector<double> objectives, double violation = 0, double fidelity = 1) {
-    return Trial{{{}, fidelity}, {.objectives = std::move(objectives), .violations = {violation}}};
+    return Trial{{{}, fidelity}, {.objectives = std::move(objectives), .margins = {violation}}};
   };
   const auto since = [&](double share, std::vector<Trial> trials) {
     Gains gains(share);
@@ -160,8 +160,8 @@ TEST_CASE("an objective that is no number is a failed trial", "[search]") {
 }
 
 TEST_CASE("constraint domination", "[search]") {
-  const Evaluation good{.objectives = {1, 2}, .violations = {0}}, worse{.objectives = {1, 3}, .violations = {0}},
-      over{.objectives = {0, 0}, .violations = {0.5}}, broken{.status = TrialStatus::failed};
+  const Evaluation good{.objectives = {1, 2}, .margins = {0}}, worse{.objectives = {1, 3}, .margins = {0}},
+      over{.objectives = {0, 0}, .margins = {0.5}}, broken{.status = TrialStatus::failed};
   CHECK(dominates(good, worse));
   CHECK_FALSE(dominates(worse, good));
   CHECK_FALSE(dominates(good, good));

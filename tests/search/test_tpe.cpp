@@ -16,8 +16,8 @@ TEST_CASE("ranks by domination, and an order by rank and crowding", "[search][ra
       {.objectives = {1, 3}},                     // 2: front, crowded
       {.objectives = {2, 1}},                     // 3: front
       {.objectives = {2, 3}},                     // 4: behind 2 and 3
-      {.objectives = {0, 0}, .violations = {2}},  // 5: over a limit
-      {.objectives = {9, 9}, .violations = {1}},  // 6: less over
+      {.objectives = {0, 0}, .margins = {2}},  // 5: over a limit
+      {.objectives = {9, 9}, .margins = {1}},  // 6: less over
       {.status = TrialStatus::failed},            // 7
   };
   std::vector<const Evaluation*> pointers;

@@ -94,11 +94,12 @@ TEST_CASE("objectives, limits and bottlenecks of measured figures", "[study]") {
   const Point point = sweep_points(study)[2];  // rate 2
   const auto good = study.judge(point, std::vector<double>{1, 20});
   CHECK(good.objectives == std::vector<double>{1, -40});  // maximised: -(20 * 2)
-  CHECK(good.violations == std::vector<double>{0, 0});
+  CHECK(good.margins == std::vector<double>{-0.5, -1});  // (1 - 2) / 2, (10 - 20) / 10: room, not only that it is met
+  CHECK(good.violation() == 0);
   CHECK(good.breakdown[0].second == 0.1);
   CHECK(study.bottlenecks[0].move == std::vector<std::size_t>{2});
   const auto over = study.judge(point, std::vector<double>{3, 5});
-  CHECK(over.violations == std::vector<double>{0.5, 0.5});  // (3 - 2) / 2, (10 - 5) / 10
+  CHECK(over.margins == std::vector<double>{0.5, 0.5});  // (3 - 2) / 2, (10 - 5) / 10
   const auto none = study.judge(point, std::vector<double>{1, std::nan("")});
   CHECK(none.status == TrialStatus::failed);
   CHECK(none.reason == "objective 'gain' is not a number: measure 'speed' is not there (throughput.x)");

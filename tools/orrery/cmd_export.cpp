@@ -9,7 +9,9 @@
 #include <memory>
 
 #include "experiments/study/results.hpp"
+#include "experiments/study/selected.hpp"
 #include "tools/orrery/commands.hpp"
+#include "tools/orrery/explore_command.hpp"
 
 namespace orrery::tools {
 namespace {
@@ -20,8 +22,14 @@ namespace study = experiments::study;
 struct ExportOptions {
   std::vector<std::string> files;
   std::string format = "csv", out;
+};
+
+struct BestOptions {
+  std::vector<std::string> files;
   std::size_t top = 10;
-  bool json = false;
+  bool confirmed = false;
+  study::ConfirmOptions confirm;
+  ExploreCommand explore;
 };
 
 std::vector<fs::path> paths(const ExportOptions& options) {
@@ -50,9 +58,18 @@ int export_points(const ExportOptions& options) {
   return written(out, options.out.empty() ? "stdout" : options.out);
 }
 
-int best(const ExportOptions& options) {
-  const study::BestPoints found = study::best_points(paths(options), options.top);
-  std::cout << (options.json ? study::best_json(found).dump(2) + "\n" : study::best_text(found));
+/// Runs the best points again until it is known which is best, into a store of its own.
+int confirm(const Systems& systems, const BestOptions& options) {
+  if (options.files.size() != 1)
+    sim::throw_fault({options.files[1], ""},
+                     fmt::format("--confirm runs the points of one store, got {}", options.files.size()));
+  return explore_study(study::confirming_study(systems, options.files[0], options.confirm), options.explore);
+}
+
+int best(const Systems& systems, const BestOptions& options) {
+  if (options.confirmed) return confirm(systems, options);
+  const std::vector<fs::path> files(options.files.begin(), options.files.end());
+  std::cout << best_answer(files, options.top, options.explore.json).text;
   return written(std::cout, "stdout");
 }
 
@@ -68,13 +85,36 @@ void add_export(CLI::App& app, Action& action) {
 }
 
 void add_best(CLI::App& app, Action& action) {
-  auto options = std::make_shared<ExportOptions>();
+  auto options = std::make_shared<BestOptions>();
+  options->explore.search = true;
   CLI::App* command = app.add_subcommand("best", "Best points, or the Pareto front, of one or several stores together");
   command->add_option("STORE", options->files, "Stores that sweep and search wrote, with the same objectives")
       ->required();
   command->add_option("--top", options->top, "How many, of one objective")->check(CLI::PositiveNumber);
-  command->add_flag("--json", options->json, "As JSON");
-  command->callback([options, &action] { action = [options](const Systems&) { return best(*options); }; });
+  command->add_flag("--json", options->explore.json, "As JSON");
+  CLI::Option* confirm = command->add_flag(
+      "--confirm", options->confirmed,
+      "Run the best points again with fresh seeds, more of each until it is known which is best (one objective)");
+  const auto of_confirm = [&](CLI::Option* option) { return option->needs(confirm); };
+  of_confirm(command->add_option("--candidates", options->confirm.candidates, "How many of the best points"))
+      ->check(CLI::Range(1, 1000));
+  of_confirm(command->add_option("--within", options->confirm.within, "Share of the best mean that does not matter"))
+      ->check(CLI::Range(1e-6, 1.0));
+  of_confirm(command->add_option("--confidence", options->confirm.confidence, "Chance that the answer is right"))
+      ->check(CLI::Range(0.5, 0.9999));
+  of_confirm(command->add_option("--runs", options->confirm.runs, "Most runs in all"))
+      ->check(CLI::Range(1, 10'000'000));
+  of_confirm(command->add_option("--study", options->confirm.study, "The store's study, where it has moved"));
+  of_confirm(
+      command->add_option("--out", options->explore.out, "Store of the runs (default runs/STUDY-confirm-HASH.sqlite)"));
+  of_confirm(command->add_option("--jobs", options->explore.jobs, "Threads; rows are the same for any number"))
+      ->check(CLI::Range(1, 1024));
+  of_confirm(command->add_option("--cluster", options->explore.cluster,
+                                 "Address of a Dask scheduler whose workers do the runs"));
+  of_confirm(command->add_flag("--force", options->explore.force, "Replace the store of the runs if there is one"));
+  of_confirm(command->add_flag("--quiet", options->explore.quiet, "No progress and no notes"));
+  command->callback(
+      [options, &action] { action = [options](const Systems& systems) { return best(systems, *options); }; });
 }
 
 }  // namespace orrery::tools

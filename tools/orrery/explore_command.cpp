@@ -14,6 +14,7 @@
 #include "experiments/study/protocol.hpp"
 #include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
+#include "experiments/study/selected.hpp"
 #include "tools/orrery/interrupt.hpp"
 #include "tools/orrery/progress.hpp"
 #include "tools/orrery/python_tool.hpp"
@@ -25,14 +26,6 @@ namespace fs = std::filesystem;
 namespace study = experiments::study;
 
 constexpr std::size_t kShown = 10;
-
-struct ExploreCommand {
-  std::string file, out, cluster;
-  std::vector<std::string> assignments, from;
-  std::optional<std::int64_t> seed;
-  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
-  bool search = false, resume = false, force = false, any_build = false, dry_run = false, json = false, quiet = false;
-};
 
 /// The runs of points as `orrery evaluate-points` reads them.
 void print_requests(const study::Study& one, std::span<const study::Point> points) {
@@ -72,11 +65,9 @@ std::vector<std::string> cluster_command(const ExploreCommand& options) {
                                            "--build", options.any_build ? "" : experiments::build_id()});
 }
 
-int explore(const Systems& systems, const ExploreCommand& options) {
-  std::vector<std::string> assignments = options.assignments;
-  if (options.seed)
-    assignments.push_back(fmt::format("{}={}", options.search ? "search.seed" : "seeds.first", *options.seed));
-  const study::Study one = study::read_study(systems, experiments::named_document(options.file), assignments);
+}  // namespace
+
+int explore_study(const study::Study& one, const ExploreCommand& options) {
   const fs::path out = options.out.empty() ? study::default_store(one, options.search) : fs::path(options.out);
   if (options.dry_run) {
     (void)study::check_explorable(one, options.search);
@@ -115,10 +106,10 @@ int explore(const Systems& systems, const ExploreCommand& options) {
                result.points, out.string());
     return kInterrupted;
   }
-  const study::BestPoints best = study::best_points(std::span(&out, 1), kShown);
-  fmt::print("{}", options.json ? study::best_json(best).dump(2) + "\n" : study::best_text(best));
+  const BestAnswer best = best_answer({&out, 1}, kShown, options.json);
+  fmt::print("{}", best.text);
   if (!options.quiet) {
-    const study::StoreCounts& counts = best.counts[0];
+    const study::StoreCounts& counts = best.counts;
     if (counts.ok < counts.points) fmt::print(stderr, "the first without a result: {}\n", counts.first_reason);
     if (result.earlier > 0) fmt::print(stderr, "{} points of earlier stores\n", result.earlier);
     fmt::print(stderr, "{} points, {} of them known, {} runs; in {}\n", result.points, result.known, result.runs,
@@ -127,7 +118,26 @@ int explore(const Systems& systems, const ExploreCommand& options) {
   return 0;
 }
 
+namespace {
+
+int explore(const Systems& systems, const ExploreCommand& options) {
+  std::vector<std::string> assignments = options.assignments;
+  if (options.seed)
+    assignments.push_back(fmt::format("{}={}", options.search ? "search.seed" : "seeds.first", *options.seed));
+  return explore_study(study::read_study(systems, experiments::named_document(options.file), assignments), options);
+}
+
 }  // namespace
+
+BestAnswer best_answer(std::span<const fs::path> files, std::size_t top, bool json) {
+  const study::BestPoints best = study::best_points(files, top);
+  BestAnswer answer{.text = json ? study::best_json(best).dump(2) + "\n" : study::best_text(best),
+                    .counts = best.counts[0]};
+  if (files.size() > 1 || !study::is_selection(files[0])) return answer;
+  if (const auto selected = study::read_selected(files[0]))
+    answer.text = json ? study::selected_json(*selected).dump(2) + "\n" : study::selected_text(*selected);
+  return answer;
+}
 
 void add_explore(CLI::App& app, Action& action, const char* name, const char* doc, bool search) {
   auto options = std::make_shared<ExploreCommand>();

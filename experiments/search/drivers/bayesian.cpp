@@ -3,10 +3,9 @@
 // After a few points at random, a Gaussian process an objective (gaussian_process.hpp) says what to expect elsewhere;
 // the next point is the one of the largest expected improvement, for two objectives of the largest expected hypervolume
 // improvement, for more that of a random weighing (ParEGO, Knowles 2006), times the probability of being feasible. What
-// did not run or broke a limit is learned by a process over labels, +1 and below 0: one for all points that gave no
-// result, one for each limit. In a batch each point is believed to give its mean before the next is chosen (kriging
-// believer, Ginsbourger 2010). No point is proposed twice. Small spaces are weighed whole, others at random and near
-// good points.
+// did not run is learned by a process over labels, +1 and below 0; each limit by one over its margins (met_labels). In
+// a batch each point is believed to give its mean before the next is chosen (kriging believer, Ginsbourger 2010). No
+// point is proposed twice. Small spaces are weighed whole, others at random and near good points.
 #include <algorithm>
 #include <cmath>
 
@@ -57,6 +56,7 @@ using Coordinates = std::vector<double>;
 // Values of a figure may change over any distance; whether a point runs says so little (one bit) that its likelihood
 // favours steps and certainty, so the lengths of labels stay near the middle.
 constexpr double kFigureSpread = 1.2, kLabelSpread = 0.3;
+constexpr double kFewFeasible = 40;  ///< points that meet the limits at which a front is half known
 
 /// A descent that has its turns among other proposals: every other one, three of four while that is what gets on, one
 /// of four where a space has choices that it leaves alone.
@@ -113,7 +113,8 @@ class BayesianDriver final : public Driver {
     if (params_.initial == 0) params_.initial = first_points(setup.budget);
     const std::size_t models = setup.objectives <= 2 ? setup.objectives : 1;
     objectives_ = std::vector(models, GpLearner(inputs_, kFigureSpread, params.refit));
-    limits_ = std::vector(setup.limits, GpLearner(inputs_, kLabelSpread, params.refit));
+    limits_ = std::vector(setup.limits, GpLearner(inputs_, kFigureSpread, params.refit));
+    has_room_.assign(setup.limits, true);
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
@@ -192,12 +193,13 @@ class BayesianDriver final : public Driver {
     if (runs_fail_) runs_.learn(all_, std::move(ran));
     limits_break_.assign(limits_.size(), false);
     for (std::size_t l = 0; l < limits_.size(); ++l) {
-      std::vector<double> violations;
+      std::vector<double> margins;
       for (const std::size_t i : ok_) {
-        const auto& all = told_[i].result.violations;
-        violations.push_back(l < all.size() ? all[l] : 0);
+        const auto& all = told_[i].result.margins;
+        margins.push_back(l < all.size() ? all[l] : 0);
       }
-      std::vector<double> labels = met_labels(violations);
+      set_room(l, std::any_of(margins.begin(), margins.end(), [](double margin) { return margin < 0; }));
+      std::vector<double> labels = met_labels(margins);
       limits_break_[l] = !labels.empty();
       if (limits_break_[l]) limits_[l].learn(good_, std::move(labels));
     }
@@ -205,6 +207,13 @@ class BayesianDriver final : public Driver {
     for (std::size_t i = 0; i < told_.size(); ++i)
       if (told_[i].result.feasible()) feasible_.push_back(i);
     if (!feasible_.empty()) learn_objectives();
+  }
+
+  /// A limit whose margins say how much room there is is a figure like any other; one that is only met or not is not.
+  void set_room(std::size_t limit, bool room) {
+    if (has_room_[limit] == room) return;
+    has_room_[limit] = room;
+    limits_[limit] = GpLearner(inputs_, room ? kFigureSpread : kLabelSpread, params_.refit);
   }
 
   void learn_objectives() {
@@ -282,7 +291,10 @@ class BayesianDriver final : public Driver {
     for (const Pair& pair : front_.size() > 1 ? front_ : reached_)
       for (std::size_t o = 0; o < 2; ++o) worst[o] = std::max(worst[o], pair[o]);
     const Pair best{front_.front()[0], front_.back()[1]};
-    for (std::size_t o = 0; o < 2; ++o) reference_[o] = worst[o] + 0.1 * std::max(worst[o] - best[o], 0.1);
+    // While few points are known the reference lies far behind the front: else nothing is to be gained beyond its ends,
+    // and a front that begins in one corner stays there.
+    const double least = 1 / (1 + static_cast<double>(feasible_.size()) / kFewFeasible);
+    for (std::size_t o = 0; o < 2; ++o) reference_[o] = worst[o] + std::max(0.1 * (worst[o] - best[o]), least);
   }
 
   std::vector<double> scores(const std::vector<Point>& points) const {
@@ -406,7 +418,7 @@ class BayesianDriver final : public Driver {
   SpaceParts parts_;
   DescentInTurns descent_;
   std::vector<GpLearner> limits_, objectives_;
-  std::vector<bool> limits_break_;
+  std::vector<bool> limits_break_, has_room_;
   bool runs_fail_ = false;
   double level_ = 0;
   std::vector<Pair> reached_, front_;

@@ -80,7 +80,7 @@ class OptunaDriver final : public Driver {
                      {"point", std::move(point)},
                      {"status", trial.result.ok() ? "ok" : "failed"},
                      {"objectives", trial.result.objectives},
-                     {"violations", trial.result.violations}});
+                     {"margins", trial.result.margins}});
     }
     (void)call({{"tell", std::move(all)}});
   }

@@ -22,6 +22,7 @@ void register_drivers(DriverRegistry& registry) {
   void add_optuna_driver(DriverRegistry&); add_optuna_driver(registry);
   void add_pagmo_driver(DriverRegistry&); add_pagmo_driver(registry);
   void add_random_driver(DriverRegistry&); add_random_driver(registry);
+  void add_select_driver(DriverRegistry&); add_select_driver(registry);
   void add_sobol_driver(DriverRegistry&); add_sobol_driver(registry);
   void add_successive_halving_driver(DriverRegistry&); add_successive_halving_driver(registry);
   void add_tpe_driver(DriverRegistry&); add_tpe_driver(registry);

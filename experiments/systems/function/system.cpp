@@ -120,7 +120,7 @@ class FunctionExperiment final : public ConfigExperiment {
     if (problem_.limits > 0) {
       Node& limits = outcome.summary.set("limits", Node::object());
       for (std::size_t i = 0; i < problem_.limits; ++i)
-        limits.set(fmt::format("g{}", i + 1), Node::real(result.violations[i]));
+        limits.set(fmt::format("g{}", i + 1), Node::real(result.margins[i]));
     }
     if (result.breakdown.empty()) return outcome;
     Node& breakdown = outcome.summary.set("breakdown", Node::object());

@@ -2,7 +2,7 @@
 
 One request a line, one answer a line. First {"parameters": [{"name", "kind", "low", "high", "log", "choices"}], "objectives",
 "limits", "sampler", "seed"} -> {"optuna": version}. Then {"ask": n} -> {"points": [[number, ...], ...]}, and {"tell":
-[{"asked": index or null, "point", "status", "objectives", "violations"}]} -> {}. Parameters that do not count in a point are
+[{"asked": index or null, "point", "status", "objectives", "margins"}]} -> {}. Parameters that do not count in a point are
 told as null. A fault is answered with {"error": text}.
 """
 
@@ -14,7 +14,7 @@ warnings.filterwarnings("ignore")
 import optuna  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-VIOLATIONS = "violations"
+MARGINS = "margins"
 
 
 def distribution(parameter):
@@ -32,7 +32,7 @@ class Driver:
     def __init__(self, setup):
         self.distributions = {p["name"]: distribution(p) for p in setup["parameters"]}
         self.names = list(self.distributions)
-        limited = {"constraints_func": lambda trial: trial.user_attrs.get(VIOLATIONS, [0.0])} if setup["limits"] else {}
+        limited = {"constraints_func": lambda trial: trial.user_attrs.get(MARGINS, [0.0])} if setup["limits"] else {}
         seed = setup["seed"]
         if setup["sampler"] == "tpe":
             sampler = optuna.samplers.TPESampler(seed=seed, **limited)
@@ -58,8 +58,8 @@ class Driver:
             if index is not None and index not in told:
                 told.add(index)
                 trial = self.pending[index]
-                if ok and result["violations"]:
-                    trial.set_user_attr(VIOLATIONS, result["violations"])
+                if ok and result["margins"]:
+                    trial.set_user_attr(MARGINS, result["margins"])
                 self.study.tell(trial, result["objectives"] if ok else None, state)
             elif ok:
                 self.add(result)
@@ -72,7 +72,7 @@ class Driver:
             n: int(v) if not isinstance(self.distributions[n], optuna.distributions.FloatDistribution) else v
             for n, v in known.items()
         }
-        attributes = {VIOLATIONS: result["violations"]} if result["violations"] else {}
+        attributes = {MARGINS: result["margins"]} if result["margins"] else {}
         self.study.add_trial(
             optuna.trial.create_trial(
                 params=params,
