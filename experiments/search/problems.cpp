@@ -175,12 +175,41 @@ Problem dtlz2(std::size_t n) {
       [](double x) { return sim::det_sin(x * kPi / 2); }, 1.1);
 }
 
+/// DTLZ2 of several objectives: angles x1 … x(m-1) on the unit sphere, and how far beyond it the others lie. What the
+/// front leaves below it of a cube of side r is an orthant of the unit ball, pi^(m/2) / Gamma(m/2 + 1) / 2^m.
+Problem dtlz2_of(const std::string& name, std::size_t objectives, std::size_t n) {
+  constexpr double kSide = 1.5;
+  Problem problem{.name = name,
+                  .doc = std::to_string(objectives) + " objectives on a sphere.",
+                  .space = box(n, 0, 1),
+                  .objectives = objectives,
+                  .optimum = {}};
+  problem.evaluate = [objectives](const Proposal& p) {
+    double radius = 1 + dtlz2_g(Vector(p.point).subspan(objectives - 1));
+    Evaluation at;
+    at.objectives.resize(objectives);
+    for (std::size_t m = objectives - 1; m > 0; --m) {
+      const double angle = p.point[objectives - 1 - m] * kPi / 2;
+      at.objectives[m] = radius * sim::det_sin(angle);
+      radius *= sim::det_cos(angle);
+    }
+    at.objectives[0] = radius;
+    return at;
+  };
+  problem.reference.assign(objectives, kSide);
+  double ball = objectives % 2 == 0 ? 1 : 2, cube = 1;  // V(0), V(1); V(m) = V(m-2) 2 pi / m
+  for (std::size_t m = 2 + objectives % 2; m <= objectives; m += 2) ball *= 2 * kPi / static_cast<double>(m);
+  for (std::size_t m = 0; m < objectives; ++m) cube *= kSide;
+  problem.volume = cube - ball / static_cast<double>(std::uint64_t{1} << objectives);
+  return problem;
+}
+
 }  // namespace
 
 std::vector<std::string> problem_names() {
-  return {"bnh",    "bottleneck", "conditional", "dtlz1", "dtlz2",  "hartmann", "mixed",
-          "models", "rastrigin",  "rosenbrock",  "rungs", "sphere", "srn",      "tnk",
-          "zdt1",   "zdt2",       "zdt3",        "zdt4",  "zdt6"};
+  return {"bnh",      "bottleneck", "conditional", "dtlz1",     "dtlz2",      "dtlz2_3", "dtlz2_5", "dtlz2_8",
+          "hartmann", "mixed",      "models",      "rastrigin", "rosenbrock", "rungs",   "sphere",  "srn",
+          "tnk",      "zdt1",       "zdt2",        "zdt3",      "zdt4",       "zdt6"};
 }
 
 Problem make_problem(const std::string& name, std::size_t dimensions) {
@@ -202,6 +231,8 @@ Problem make_problem(const std::string& name, std::size_t dimensions) {
                zdt6_rest, concave, 0.2807753191);
   if (name == "dtlz1") return dtlz1(size(6));
   if (name == "dtlz2") return dtlz2(size(11));
+  for (const std::size_t objectives : {3, 5, 8})
+    if (name == "dtlz2_" + std::to_string(objectives)) return dtlz2_of(name, objectives, size(objectives + 9));
   for (Problem (*make)() : {bnh, srn, tnk, mixed, conditional, bottleneck, rungs, trap, models})
     if (Problem problem = make(); problem.name == name) return problem;
   throw std::invalid_argument("no problem is called '" + name + "'");

@@ -31,6 +31,8 @@ struct Problem {
   std::function<std::vector<std::vector<double>>(std::size_t n)> front;
   /// What hypervolumes are measured against: worse than every point of the front.
   std::vector<double> reference;
+  /// Hypervolume of the true front, where there are more than two objectives.
+  std::optional<double> volume;
   /// As in DriverSetup.
   std::vector<std::pair<std::string, std::vector<std::size_t>>> remedies;
 };

@@ -51,10 +51,9 @@ std::vector<double> crowding(std::span<const Evaluation* const> all, const std::
 
 }  // namespace
 
-std::vector<std::size_t> domination_ranks(std::span<const Evaluation* const> all) {
-  if (objectives_of(all) == 1) return ranks_of_one_objective(all);
-  std::vector<std::vector<std::size_t>> beats(all.size());
-  std::vector<std::size_t> beaten_by(all.size(), 0), ranks(all.size(), 0), front;
+std::vector<std::vector<std::size_t>> domination_fronts(std::span<const Evaluation* const> all) {
+  std::vector<std::vector<std::size_t>> beats(all.size()), fronts(1);
+  std::vector<std::size_t> beaten_by(all.size(), 0);
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const bool first = dominates(*all[i], *all[j]);
@@ -63,15 +62,25 @@ std::vector<std::size_t> domination_ranks(std::span<const Evaluation* const> all
       ++beaten_by[first ? j : i];
     }
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (beaten_by[i] == 0) front.push_back(i);
-  for (std::size_t rank = 0; !front.empty(); ++rank) {
+    if (beaten_by[i] == 0) fronts[0].push_back(i);
+  while (!fronts.back().empty()) {
     std::vector<std::size_t> next;
-    for (const std::size_t i : front) {
-      ranks[i] = rank;
+    for (const std::size_t i : fronts.back())
       for (const std::size_t j : beats[i])
         if (--beaten_by[j] == 0) next.push_back(j);
-    }
-    front = std::move(next);
+    fronts.push_back(std::move(next));
+  }
+  fronts.pop_back();
+  return fronts;
+}
+
+std::vector<std::size_t> domination_ranks(std::span<const Evaluation* const> all) {
+  if (objectives_of(all) == 1) return ranks_of_one_objective(all);
+  std::vector<std::size_t> ranks(all.size(), 0);
+  std::size_t rank = 0;
+  for (const auto& front : domination_fronts(all)) {
+    for (const std::size_t i : front) ranks[i] = rank;
+    ++rank;
   }
   return ranks;
 }

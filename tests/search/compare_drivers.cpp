@@ -30,7 +30,7 @@ std::vector<std::string> split(const std::string& text, char by = ',') {
 
 /// Above the optimum; of a swept store a share of it.
 double regret(const Problem& problem, const std::vector<Trial>& trials, bool swept) {
-  if (problem.objectives == 2) return 1 - area_share(problem, trials);
+  if (problem.objectives >= 2) return 1 - area_share(problem, trials);
   const double above = best_of(trials) - problem.optimum.value_or(0);
   return swept ? above / std::abs(*problem.optimum) : above;
 }

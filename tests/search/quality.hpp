@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/search/analysis/front.hpp"
 #include "experiments/search/problems.hpp"
 #include "experiments/search/unique.hpp"
 #include "spaces.hpp"
@@ -48,6 +49,7 @@ inline double area_share(const Problem& problem, const std::vector<Trial>& trial
   std::vector<std::vector<double>> points;
   for (const Trial& trial : trials)
     if (trial.result.feasible()) points.push_back(trial.result.objectives);
+  if (problem.volume) return hypervolume(std::move(points), problem.reference) / *problem.volume;
   return area_of(std::move(points), problem.reference) / area_of(problem.front(20'000), problem.reference);
 }
 
@@ -75,14 +77,14 @@ inline Quality quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
-/// Over seeds: the best value above the optimum (one objective), or the share of hypervolume (two).
+/// Over seeds: the best value above the optimum (one objective), or the share of hypervolume.
 inline Quality quality(const std::string& problem_name, const std::string& driver, const std::string& params,
                        const Effort& effort, std::size_t dimensions = 0) {
   const Problem problem = make_problem(problem_name, dimensions);
   std::vector<double> values;
   for (int seed = 1; seed <= effort.seeds; ++seed) {
     const auto trials = search_problem(problem, driver, params, effort, static_cast<std::uint64_t>(seed));
-    values.push_back(problem.objectives == 2 ? area_share(problem, trials)
+    values.push_back(problem.objectives >= 2 ? area_share(problem, trials)
                                              : best_of(trials) - problem.optimum.value_or(0));
   }
   return quartiles(std::move(values));

@@ -72,6 +72,38 @@ TEST_CASE("hypervolume in four dimensions agrees with a count of cells", "[analy
     }
 }
 
+TEST_CASE("of many objectives volumes are sampled, and near the exact ones", "[analysis]") {
+  // Six objectives, points on the unit sphere: one by one from the exact volumes (16 points or fewer) to sampled ones.
+  sim::RandomStream random(3, "test");
+  Points points;
+  for (int i = 0; i < 16; ++i) {
+    points.emplace_back();
+    double length = 0;
+    for (int m = 0; m < 6; ++m) {
+      points.back().push_back(std::abs(random.normal(0, 1)));
+      length += points.back().back() * points.back().back();
+    }
+    for (double& value : points.back()) value /= std::sqrt(length);
+  }
+  const std::vector<double> reference(6, 1.2);
+  const double exact = hypervolume(points, reference);
+  points.push_back(points[0]);  // adds next to nothing, but there are 17 now
+  points.back()[0] -= 1e-6;
+  points.back()[1] += 1e-6;
+  CHECK(hypervolume(points, reference) == Approx(exact).epsilon(0.01));
+  CHECK(hypervolume(points, reference) != exact);
+  std::vector<Trial> trials;
+  for (const auto& point : points) trials.push_back(trial(point));
+  const std::vector<double> history = hypervolume_history(trials, reference);
+  CHECK(std::is_sorted(history.begin(), history.end()));
+  CHECK(history.back() == Approx(exact).epsilon(0.01));
+  // A hundred points of eight objectives, which took 25 s exactly.
+  Points many(100, std::vector<double>(8, 0.5));
+  for (auto& point : many)
+    for (double& value : point) value = random.uniform();
+  CHECK(hypervolume(many, std::vector<double>(8, 1.1)) > 0);
+}
+
 TEST_CASE("a growing front and its volume are those of all points at once", "[analysis][prop]") {
   sim::RandomStream random(4, "front");
   for (const std::size_t dimensions : {2U, 3U, 4U, 5U})

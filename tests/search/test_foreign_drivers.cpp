@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "sim/child_process.hpp"
 #include "quality.hpp"
+#include "sim/child_process.hpp"
 
 namespace orrery::experiments::search::test_foreign_drivers {
 namespace {

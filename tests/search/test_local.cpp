@@ -114,6 +114,8 @@ TEST_CASE("auto chooses by space, objectives and budget", "[search][local]") {
   CHECK(chosen(make_problem("bottleneck"), 100, 1) == 1);
   CHECK(chosen(make_problem("zdt1", 3), 400, 1) == 1);
   CHECK(chosen(make_problem("zdt1", 3), 600, 1) == 2);
+  CHECK(chosen(make_problem("dtlz2_3"), 150, 1) == 1);
+  CHECK(chosen(make_problem("dtlz2_3"), 200, 1) == 5);
   CHECK(chosen(make_problem("sphere", 2), 26, 25) == 1);  // a third more than what is modelled
   CHECK(chosen(make_problem("sphere", 2), 27, 19) == 1);
   CHECK((chosen(make_problem("sphere", 2), 27, 20) == 3 || chosen(make_problem("sphere", 2), 27, 21) == 3));

@@ -11,14 +11,14 @@ using namespace test;
 
 TEST_CASE("ranks by domination, and an order by rank and crowding", "[search][ranking]") {
   const std::vector<Evaluation> all{
-      {.objectives = {0, 4}},                     // 0: front
-      {.objectives = {4, 0}},                     // 1: front
-      {.objectives = {1, 3}},                     // 2: front, crowded
-      {.objectives = {2, 1}},                     // 3: front
-      {.objectives = {2, 3}},                     // 4: behind 2 and 3
+      {.objectives = {0, 4}},                  // 0: front
+      {.objectives = {4, 0}},                  // 1: front
+      {.objectives = {1, 3}},                  // 2: front, crowded
+      {.objectives = {2, 1}},                  // 3: front
+      {.objectives = {2, 3}},                  // 4: behind 2 and 3
       {.objectives = {0, 0}, .margins = {2}},  // 5: over a limit
       {.objectives = {9, 9}, .margins = {1}},  // 6: less over
-      {.status = TrialStatus::failed},            // 7
+      {.status = TrialStatus::failed},         // 7
   };
   std::vector<const Evaluation*> pointers;
   for (const Evaluation& e : all) pointers.push_back(&e);

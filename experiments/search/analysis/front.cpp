@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "experiments/search/sobol.hpp"
+
 namespace orrery::experiments::search {
 namespace {
 
 using Points = std::vector<std::vector<double>>;
+constexpr std::size_t kFewPoints = 16;  ///< whose volume is exact for any number of objectives
 
 bool counts(const Trial& trial) {
   return trial.result.feasible() && trial.proposal.fidelity == 1;
@@ -61,6 +64,30 @@ double box(const std::vector<double>& point, std::span<const double> reference) 
   return volume;
 }
 
+/// Points spread evenly over a box.
+Points samples_between(std::span<const double> low, std::span<const double> high) {
+  SobolSequence sequence(low.size(), true, 1);
+  Points samples;
+  samples.reserve(kVolumeSamples);
+  for (std::size_t i = 0; i < kVolumeSamples; ++i) {
+    samples.push_back(sequence.next());
+    for (std::size_t m = 0; m < low.size(); ++m) samples.back()[m] = low[m] + samples.back()[m] * (high[m] - low[m]);
+  }
+  return samples;
+}
+
+/// The share of a box of samples that some point dominates, times its volume.
+double sampled_volume(const Points& points, std::span<const double> reference) {
+  std::vector<double> low = points[0];
+  for (const auto& point : points)
+    for (std::size_t m = 0; m < low.size(); ++m) low[m] = std::min(low[m], point[m]);
+  std::size_t dominated = 0;
+  for (const auto& sample : samples_between(low, reference))
+    dominated +=
+        std::any_of(points.begin(), points.end(), [&](const auto& one) { return covers(one, sample); }) ? 1 : 0;
+  return box(low, reference) * static_cast<double>(dominated) / static_cast<double>(kVolumeSamples);
+}
+
 /// Sum over points of what each dominates beyond those after it.
 double volume_of_many(const Points& points, std::span<const double> reference) {
   if (points.size() > 1 && reference.size() == 3) return volume_of_three(points, reference);
@@ -77,6 +104,12 @@ double volume_of_many(const Points& points, std::span<const double> reference) {
 }
 
 }  // namespace
+
+Front::Front(std::vector<double> reference, const std::vector<double>& low) : reference_(std::move(reference)) {
+  if (!sampled()) return;
+  samples_ = samples_between(low, reference_);
+  sample_volume_ = box(low, reference_) / static_cast<double>(samples_.size());
+}
 
 bool Front::add(const std::vector<double>& point) {
   return reference_.size() == 2 ? add_to_stairs(point[0], point[1]) : add_to_points(point);
@@ -113,7 +146,10 @@ bool Front::add_to_points(const std::vector<double>& point) {
   const auto inside = [&](const std::vector<double>& one) {
     return std::equal(one.begin(), one.end(), reference_.begin(), [](double x, double limit) { return x < limit; });
   };
-  if (inside(point)) {
+  if (sampled()) {
+    volume_ += sample_volume_ *
+               static_cast<double>(std::erase_if(samples_, [&](const auto& sample) { return covers(point, sample); }));
+  } else if (inside(point)) {
     Points limited;
     for (const auto& other : points_) {
       if (!inside(other)) continue;
@@ -159,6 +195,7 @@ double hypervolume(std::vector<std::vector<double>> points, std::span<const doub
   if (reference.size() == 2) return area(std::move(points), reference);
   points = without_covered(points);
   if (reference.size() == 1) return reference[0] - points[0][0];
+  if (reference.size() > kExactObjectives && points.size() > kFewPoints) return sampled_volume(points, reference);
   return volume_of_many(points, reference);
 }
 
@@ -185,7 +222,10 @@ std::optional<std::vector<double>> reference_behind(std::span<const Trial> trial
 
 std::vector<double> hypervolume_history(std::span<const Trial> trials, std::span<const double> reference) {
   std::vector<double> history;
-  Front front({reference.begin(), reference.end()});
+  std::vector<double> low(reference.begin(), reference.end());
+  for (const Trial& trial : trials)
+    for (std::size_t m = 0; counts(trial) && m < low.size(); ++m) low[m] = std::min(low[m], trial.result.objectives[m]);
+  Front front({reference.begin(), reference.end()}, low);
   for (const Trial& trial : trials) {
     if (counts(trial)) front.add(trial.result.objectives);
     history.push_back(front.volume());

@@ -1,7 +1,8 @@
 // Looks at space, objectives and budget, and chooses: what somebody takes who does not want to choose.
 //
 //   every point fits the budget            grid
-//   several objectives, budget to 500      bayesian, beyond nsga2
+//   two objectives, budget to 500          bayesian, beyond nsga2
+//   more objectives, budget to 150         bayesian, beyond nsga3
 //   one objective                          bayesian for the first 300 points (all, where the budget is at most 400);
 //                                          then, told all of them, in turns: trust_region, and cma_es where all
 //                                          parameters are reals without conditions, else annealing
@@ -24,7 +25,7 @@ struct AutoParams {
         sim::field("modelled", &A::modelled, Unit::count, sim::between(1, 5000),
                    "With one objective: points that are proposed by bayesian; a budget a third larger is all its."),
         sim::field("objectives_budget", &A::objectives_budget, Unit::count, sim::at_least(0),
-                   "With several: the largest budget that is bayesian's.")};
+                   "With two: the largest budget that is bayesian's; with more three tenths of it.")};
   }
 };
 
@@ -37,7 +38,9 @@ class AutoDriver final : public Driver {
     if (points && budget > 0 && *points <= static_cast<std::uint64_t>(budget)) {
       use("grid", 0);
     } else if (setup.objectives > 1) {
-      use(budget <= params.objectives_budget ? "bayesian" : "nsga2", budget <= params.objectives_budget ? 1 : 2);
+      const bool two = setup.objectives == 2;
+      const bool modelled = budget <= (two ? params.objectives_budget : params.objectives_budget * 3 / 10);
+      use(modelled ? "bayesian" : two ? "nsga2" : "nsga3", modelled ? 1 : two ? 2 : 5);
     } else {
       use("bayesian", 1);
       if (budget > params.modelled + params.modelled / 3) switch_at_ = params.modelled;

@@ -1,15 +1,14 @@
-// NSGA-II (Deb, Pratap, Agarwal, Meyarivan 2002) with constraint domination: parents by rank and crowding, simulated
-// binary crossing and polynomial mutation for reals and long ranges of integers (in the unit cube, so that logarithmic
-// scales count), exchange and steps for choices. Points that are twice in a generation are kept once.
+// NSGA-II (Deb, Pratap, Agarwal, Meyarivan 2002) with constraint domination: parents by rank and crowding, children as
+// of offspring.hpp. Points that are twice in a generation are kept once.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
 
-#include "experiments/search/moves.hpp"
+#include "experiments/search/offspring.hpp"
 #include "experiments/search/proposing.hpp"
-#include "sim/base/math.hpp"
+#include "experiments/search/ranking.hpp"
 
 namespace orrery::experiments::search {
 namespace {
@@ -45,29 +44,10 @@ struct Member {
   double crowding = 0;
 };
 
-/// Fronts of indices, the best first (fast non-dominated sorting).
 std::vector<std::vector<std::size_t>> sorted_fronts(const std::vector<Member>& all) {
-  std::vector<std::vector<std::size_t>> beats(all.size()), fronts(1);
-  std::vector<std::size_t> beaten_by(all.size(), 0);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) {
-      const Evaluation &a = all[i].trial.result, &b = all[j].trial.result;
-      const bool first = dominates(a, b);
-      if (!first && !dominates(b, a)) continue;
-      beats[first ? i : j].push_back(first ? j : i);
-      ++beaten_by[first ? j : i];
-    }
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (beaten_by[i] == 0) fronts[0].push_back(i);
-  while (!fronts.back().empty()) {
-    std::vector<std::size_t> next;
-    for (const std::size_t i : fronts.back())
-      for (const std::size_t j : beats[i])
-        if (--beaten_by[j] == 0) next.push_back(j);
-    fronts.push_back(std::move(next));
-  }
-  fronts.pop_back();
-  return fronts;
+  std::vector<const Evaluation*> results;
+  for (const Member& member : all) results.push_back(&member.trial.result);
+  return domination_fronts(results);
 }
 
 /// Crowding distances of the members of a front.
@@ -91,18 +71,22 @@ void set_crowding(std::vector<Member>& all, std::vector<std::size_t> front) {
 class Nsga2Driver final : public Driver {
  public:
   Nsga2Driver(const Nsga2Params& params, const DriverSetup& setup)
-      : params_(params), space_(*setup.space), random_(setup.random) {
-    // Few evaluations want many small generations and large steps (zdt, dtlz: docs/explain/drivers.md).
-    const bool few = setup.budget > 0 && setup.budget < 2000;
-    if (params_.population == 0) params_.population = std::clamp<std::int64_t>(setup.budget / 25, few ? 12 : 100, 100);
+      : params_(params),
+        space_(*setup.space),
+        random_(setup.random),
+        offspring_({params.crossover, params.crossover_index, params.mutation, params.mutation_index}, space_,
+                   few(setup)) {
+    // Few evaluations want many small generations.
+    if (params_.population == 0)
+      params_.population = std::clamp<std::int64_t>(setup.budget / 25, few(setup) ? 12 : 100, 100);
     params_.population = std::max<std::int64_t>(4, params_.population);
-    if (params_.crossover_index == 0) params_.crossover_index = few ? 5 : 15;
-    if (params_.mutation_index == 0) params_.mutation_index = few ? 5 : 20;
-    if (params_.mutation == 0) params_.mutation = 1 / static_cast<double>(std::max<std::size_t>(1, space_.size()));
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    return proposals(most, [&] { return parents_.empty() ? space_.sample(random_) : child(); });
+    return proposals(most, [&] {
+      return parents_.empty() ? space_.sample(random_)
+                              : offspring_.next([&]() -> const Point& { return parent(); }, random_);
+    });
   }
 
   void tell(std::span<const Trial> trials) override {
@@ -117,70 +101,13 @@ class Nsga2Driver final : public Driver {
   }
 
  private:
-  static constexpr int kTries = 50;  ///< children that are not allowed before a random point is taken
+  static bool few(const DriverSetup& setup) { return setup.budget > 0 && setup.budget < 2000; }
 
   const Point& parent() {
     const Member &a = parents_[random_.below(parents_.size())], &b = parents_[random_.below(parents_.size())];
     const bool first = a.rank != b.rank ? a.rank < b.rank : a.crowding >= b.crowding;
     return (first ? a : b).trial.proposal.point;
   }
-  std::optional<Point> child() {
-    for (int i = 0; i < kTries; ++i) {
-      if (spare_) {
-        Point point = *std::move(spare_);
-        spare_.reset();
-        if (space_.allowed(point)) return point;
-        continue;
-      }
-      Point a = parent(), b = parent();
-      if (random_.bernoulli(params_.crossover)) cross(a, b);
-      a = completed(space_, mutate(std::move(a)), random_);
-      spare_ = completed(space_, mutate(std::move(b)), random_);
-      if (space_.allowed(a)) return a;
-    }
-    return space_.sample(random_);
-  }
-
-  /// Exchange of choices; simulated binary crossing within the bounds of what is fine.
-  void cross(Point& a, Point& b) {
-    for (std::size_t p = 0; p < a.size(); ++p) {
-      if (a[p] == b[p] || random_.bernoulli(0.5)) continue;
-      if (!is_fine(space_.parameters()[p]) || std::isnan(a[p]) || std::isnan(b[p])) {
-        std::swap(a[p], b[p]);
-        continue;
-      }
-      const double u = space_.to_unit(p, a[p]), v = space_.to_unit(p, b[p]);
-      const double low = std::min(u, v), high = std::max(u, v), gap = high - low;
-      if (gap < 1e-14) continue;
-      const double draw = random_.uniform();
-      const double down = (low + high - spread(draw, low / gap) * gap) / 2;
-      const double up = (low + high + spread(draw, (1 - high) / gap) * gap) / 2;
-      const bool swapped = random_.bernoulli(0.5);
-      a[p] = space_.from_unit(p, swapped ? up : down);
-      b[p] = space_.from_unit(p, swapped ? down : up);
-    }
-  }
-  /// How far children lie apart, in gaps of their parents, where `room` gaps are left to the bound.
-  double spread(double draw, double room) const {
-    const double power = params_.crossover_index + 1, alpha = 2 - sim::det_pow(1 + 2 * room, -power);
-    return draw <= 1 / alpha ? sim::det_pow(draw * alpha, 1 / power) : sim::det_pow(1 / (2 - draw * alpha), 1 / power);
-  }
-
-  Point mutate(Point point) {
-    for (std::size_t p = 0; p < point.size(); ++p) {
-      if (std::isnan(point[p]) || !random_.bernoulli(params_.mutation)) continue;
-      if (!is_fine(space_.parameters()[p])) {
-        point[p] = space_.step(p, point[p], 0.1, random_);
-        continue;
-      }
-      const double u = space_.to_unit(p, point[p]), draw = random_.uniform(), power = params_.mutation_index + 1;
-      const double room = draw < 0.5 ? u : 1 - u, share = draw < 0.5 ? 2 * draw : 2 * (1 - draw);
-      const double move = 1 - sim::det_pow(share + (1 - share) * sim::det_pow(1 - room, power), 1 / power);
-      point[p] = space_.from_unit(p, draw < 0.5 ? u - move : u + move);
-    }
-    return point;
-  }
-
   void next_generation() {
     std::set<std::string> seen;
     std::vector<Member> all;
@@ -210,7 +137,7 @@ class Nsga2Driver final : public Driver {
   const Space& space_;
   sim::RandomStream random_;
   std::vector<Member> parents_, children_;
-  std::optional<Point> spare_;  ///< the second child of the last pair
+  Offspring offspring_;
   std::int64_t generations_ = 0;
 };
 

@@ -19,6 +19,7 @@ void register_drivers(DriverRegistry& registry) {
   void add_mcmc_driver(DriverRegistry&); add_mcmc_driver(registry);
   void add_mcts_driver(DriverRegistry&); add_mcts_driver(registry);
   void add_nsga2_driver(DriverRegistry&); add_nsga2_driver(registry);
+  void add_nsga3_driver(DriverRegistry&); add_nsga3_driver(registry);
   void add_optuna_driver(DriverRegistry&); add_optuna_driver(registry);
   void add_pagmo_driver(DriverRegistry&); add_pagmo_driver(registry);
   void add_random_driver(DriverRegistry&); add_random_driver(registry);
