@@ -17,6 +17,7 @@
 #include "experiments/import/training_args.hpp"
 #include "experiments/import/vllm_args.hpp"
 #include "experiments/study/analysis.hpp"
+#include "experiments/study/selected.hpp"
 
 namespace orrery::experiments {
 namespace {
@@ -186,8 +187,7 @@ std::vector<Answer> answers() {
                                  }),
       make_answer<BestParams>("best", "Best points, or the Pareto front, of stores together.",
                               [](const BestParams& p, const Systems&, const Asking&) {
-                                return study::best_json(
-                                    study::best_points(paths(p.stores), static_cast<std::size_t>(p.top)));
+                                return study::best_answer_json(paths(p.stores), static_cast<std::size_t>(p.top));
                               }),
       make_answer<CalibrateParams>(
           "calibrate", "Fits the constants of a part to measured tables.",

@@ -280,9 +280,9 @@ void check_selection(const Study& study) {
   }
 }
 
-Study confirming_study(const Systems& systems, const fs::path& file, const ConfirmOptions& options) {
+Study confirming_study(const Systems& systems, const Study& study, const fs::path& file,
+                       const ConfirmOptions& options) {
   StoreReader store(file);
-  const Study study = study_of(systems, store, options.study);
   const auto fault = [&](const std::string& message, const std::string& hint = {}) {
     sim::throw_fault({file.string(), ""}, message, hint);
   };
@@ -308,7 +308,22 @@ Study confirming_study(const Systems& systems, const fs::path& file, const Confi
   std::vector<std::string> over_base;
   for (const std::string& text : study.assignments)
     if (text.starts_with("base.")) over_base.push_back(text);
-  return read_study(systems, std::move(document), study.file.parent_path() / (study.name + "-confirm.json"), over_base);
+  const std::string name = study.name + std::string(kConfirmSuffix) + ".json";
+  Study made = read_study(systems, std::move(document), study.file.parent_path() / name, over_base);
+  made.base = study.base;  // of a study that was made in Python, with its policies
+  made.read = study.read;
+  return made;
+}
+
+Study confirming_study(const Systems& systems, const fs::path& file, const ConfirmOptions& options) {
+  StoreReader store(file);
+  return confirming_study(systems, study_of(systems, store, options.study), file, options);
+}
+
+sim::Node best_answer_json(std::span<const fs::path> files, std::size_t top) {
+  if (files.size() == 1 && is_selection(files[0]))
+    if (const auto selected = read_selected(files[0])) return selected_json(*selected);
+  return best_json(best_points(files, top));
 }
 
 }  // namespace orrery::experiments::study

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/search/selection.hpp"
@@ -41,6 +43,9 @@ sim::Node selected_json(const Selected& selected);
 /// several objectives, too many candidates.
 void check_selection(const Study& study);
 
+/// What the name of a confirming study ends with.
+inline constexpr std::string_view kConfirmSuffix = "-confirm";
+
 struct ConfirmOptions {
   std::filesystem::path study;  ///< where the store's study is now; empty: where the store says
   std::size_t candidates = 10;  ///< of the store's best points
@@ -52,5 +57,11 @@ struct ConfirmOptions {
 /// The study that runs a store's best points again, with seeds that the store has not used, until it is known which is
 /// best. Throws sim::ConfigError: several objectives, another study at the place, no point that ran.
 Study confirming_study(const Systems& systems, const std::filesystem::path& store, const ConfirmOptions& options);
+/// The same for a study at hand.
+Study confirming_study(const Systems& systems, const Study& study, const std::filesystem::path& store,
+                       const ConfirmOptions& options);
+
+/// What `orrery best --json` says: of a selection its verdict, else the best points.
+sim::Node best_answer_json(std::span<const std::filesystem::path> files, std::size_t top);
 
 }  // namespace orrery::experiments::study

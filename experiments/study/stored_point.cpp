@@ -6,6 +6,7 @@
 
 #include "experiments/study/explore.hpp"
 #include "experiments/study/read_parts.hpp"
+#include "experiments/study/selected.hpp"
 
 namespace orrery::experiments::study {
 namespace {
@@ -54,9 +55,13 @@ bool is_store(const fs::path& file) {
 }
 
 Study study_of(const Systems& systems, StoreReader& store, const fs::path& given) {
-  const fs::path file = source_of(store, given);
+  // Of a study that confirms another there never was a file: its document is the store's.
+  const bool confirms = given.empty() && store.study().ends_with(kConfirmSuffix) && is_selection(store.file());
+  const fs::path file =
+      confirms ? (store.file().parent_path() / store.fact("source")).lexically_normal() : source_of(store, given);
   // The stored document has what was laid over the study itself; its base comes from the file, and what that inherits.
-  Study study = read_study(systems, file, texts_of(store, "set"));
+  sim::Node document = confirms ? sim::parse_json(store.fact("document"), file.string()) : sim::read_json(file);
+  Study study = read_study(systems, std::move(document), file, texts_of(store, "set"));
   if (facts_of(study, store.fact("mode") == "search").hash != store.fact("hash"))
     sim::throw_fault(
         {file.string(), ""},

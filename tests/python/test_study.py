@@ -269,6 +269,33 @@ class InterruptTest(unittest.TestCase):
             self.assertTrue(ours.complete)
             self.assertTrue(ours.points.equals(through.points))
 
+    def test_confirm(self):
+        """The best points again, with seeds of their own, until it is known which is best."""
+        document = {
+            "kind": "study", "version": 1,
+            "base": {
+                "system": "serving",
+                "machine": {"devices": [{"part": "a100-sxm4-80gb", "count": 1}]},
+                "model": {"config": "catalog:llama-2-7b"},
+                "workload": {"generator": {"requests": 20, "arrivals": {"policy": "poisson", "poisson": {"rate": "4 1/s"}},
+                                           "lengths": {"policy": "fixed", "fixed": {"prompt": 2000, "output": 8}}}},
+                "policies": {"batching": {"policy": "sarathi"}},
+                "run": {"timeline": {"enabled": False}},
+            },
+            "parameters": [{"name": "budget", "path": "policies.batching.sarathi.token_budget", "values": [128, 2048]}],
+            "measures": {"ttft": "ttft_s.mean"},
+            "objectives": [{"minimise": "ttft"}],
+        }
+        ours = orrery.Study(document).sweep(jobs=2)
+        self.assertIn("best", ours.verdict)  # of a sweep: its best points
+        confirmed = ours.confirm(2, confidence=0.9, jobs=2)
+        verdict = confirmed.verdict
+        self.assertTrue(verdict["decided"])
+        self.assertEqual(verdict["confidence"], 0.9)
+        self.assertEqual([one["standing"] for one in verdict["candidates"]], ["best", "worse"])
+        self.assertEqual(verdict["candidates"][0]["parameters"], {"budget": "2048"})
+        self.assertEqual(verdict["runs"], len(confirmed.points))
+
     def test_lock_is_free(self):
         counted, stop = [0], threading.Event()
 

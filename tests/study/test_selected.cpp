@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/study/selected.hpp"
+#include "experiments/study/stored_point.hpp"
 #include "study_support.hpp"
 
 namespace orrery::experiments::study::test_selected {
@@ -97,7 +98,16 @@ TEST_CASE("the best points of a store are confirmed with seeds that it has not u
   CHECK(selected->params.within == 0.02);
   CHECK(selected->candidates.size() == 2);
   CHECK(selected->candidates[0].point[0] == 2);
-  CHECK_THROWS_WITH(confirming_study(test_systems(), scratch / "c", options), Contains("found none"));
+  // A run of it is made again, and it is no store to confirm.
+  CHECK(read_point(test_systems(), scratch / "c", 2, {}, {})->resolved().at("run.seed")->as_integer() == 1'000'002);
+  CHECK_THROWS_WITH(confirming_study(test_systems(), scratch / "c", options),
+                    Contains("the store is a selection already"));
+  // What was laid over the base stays.
+  const Study faster = read(scratch, noisy_study("", R"({"driver": {"policy": "grid"}, "budget": 3})"),
+                            {"base.workload.generator.requests=15"});
+  (void)explore(faster, {.search = true, .out = scratch / "f"});
+  CHECK(confirming_study(test_systems(), scratch / "f", options).base.at("workload.generator.requests")->as_integer() ==
+        15);
 }
 
 TEST_CASE("selections that cannot be made are told", "[study][selected]") {

@@ -131,11 +131,13 @@ int explore(const Systems& systems, const ExploreCommand& options) {
 
 BestAnswer best_answer(std::span<const fs::path> files, std::size_t top, bool json) {
   const study::BestPoints best = study::best_points(files, top);
-  BestAnswer answer{.text = json ? study::best_json(best).dump(2) + "\n" : study::best_text(best),
-                    .counts = best.counts[0]};
-  if (files.size() > 1 || !study::is_selection(files[0])) return answer;
-  if (const auto selected = study::read_selected(files[0]))
-    answer.text = json ? study::selected_json(*selected).dump(2) + "\n" : study::selected_text(*selected);
+  BestAnswer answer{.text = study::best_text(best), .counts = best.counts[0]};
+  const auto selected =
+      files.size() == 1 && study::is_selection(files[0]) ? study::read_selected(files[0]) : std::nullopt;
+  if (json)
+    answer.text = (selected ? study::selected_json(*selected) : study::best_json(best)).dump(2) + "\n";
+  else if (selected)
+    answer.text = study::selected_text(*selected);
   return answer;
 }
 

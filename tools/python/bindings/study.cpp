@@ -11,6 +11,7 @@
 #include "experiments/study/explore.hpp"
 #include "experiments/study/remote_runs.hpp"
 #include "experiments/study/results.hpp"
+#include "experiments/study/selected.hpp"
 #include "experiments/study/trials.hpp"
 #include "sim/base/write_fault.hpp"
 #include "tools/python/bindings/policy.hpp"
@@ -83,6 +84,14 @@ class PyStudy {
     return told;
   }
 
+  /// The study that runs the best points of a store of this one again until it is known which is best.
+  std::unique_ptr<PyStudy> confirming(const experiments::Systems& systems, const std::string& store,
+                                      std::size_t candidates, double within, double confidence,
+                                      std::int64_t runs) const {
+    return std::unique_ptr<PyStudy>(new PyStudy(study::confirming_study(
+        systems, study_, store, {.candidates = candidates, .within = within, .confidence = confidence, .runs = runs})));
+  }
+
   /// The resolved config of a point of a store of this study, with the first seed.
   py::object config(const std::string& file, std::int64_t id) const {
     study::StoreReader store(file);
@@ -101,6 +110,8 @@ class PyStudy {
   }
 
  private:
+  explicit PyStudy(study::Study study) : study_(std::move(study)) {}
+
   study::Study study_;
 };
 
@@ -194,6 +205,13 @@ void bind_study(py::module_& module, const SharedKnown& known) {
       .def("facts", &PyStudy::facts)
       .def("store_file", &PyStudy::store_file, py::arg("search"))
       .def("config", &PyStudy::config, py::arg("file"), py::arg("id"))
+      .def(
+          "confirming",
+          [known](const PyStudy& self, const std::string& store, std::size_t candidates, double within,
+                  double confidence, std::int64_t runs) {
+            return self.confirming(known->systems, store, candidates, within, confidence, runs);
+          },
+          py::arg("store"), py::arg("candidates"), py::arg("within"), py::arg("confidence"), py::arg("runs"))
       .def("check", &PyStudy::check, py::arg("most"))
       .def("explore", &PyStudy::explore, py::arg("search"), py::arg("out"), py::arg("jobs"), py::arg("any_build"),
            py::arg("progress"), py::arg("cluster"), py::arg("address"), py::arg("earlier"));

@@ -57,6 +57,9 @@ class Study(Stored):
             decode_routing=_factory(decode_routing, policies.Router),
         )
         self._policies = any(one is not None for one in (batching, routing, decode_routing))
+        self._take_facts(out)
+
+    def _take_facts(self, out) -> None:
         facts = self._core.facts()
         self.name: str = facts["name"]
         self.title: str = facts["title"]
@@ -126,6 +129,24 @@ class Study(Stored):
     def search(self, jobs: int | None = None, progress=None, **options) -> Study:
         """Runs the points that its driver asks for."""
         return self.run(jobs, progress, mode="search", **options)
+
+    def confirm(self, n: int = 10, *, within: float = 0.01, confidence: float = 0.95, runs: int = 1000, out=None,
+                jobs: int | None = None, progress=None) -> Study:
+        """Runs its n best points again, with fresh seeds, until it is known which is best: `orrery best --confirm`.
+
+        Gives the study of these runs; `verdict` says how every candidate stands. `within` is the share of the best mean
+        that does not matter, `runs` how many there are at most.
+        """
+        study = Study.__new__(Study)
+        study._core = self._runnable().confirming(self._file(), n, within, confidence, runs)
+        study._policies = self._policies
+        study._take_facts(out)
+        return study.search(jobs, progress)
+
+    @property
+    def verdict(self) -> dict:
+        """Of a search with driver `select`: how every candidate stands; what `orrery best --json` prints."""
+        return best(self)
 
     def config(self, point: int) -> dict:
         """The config of a point by its id, every default filled in: `orrery.run` runs it again (its first seed)."""
