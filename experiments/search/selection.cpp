@@ -99,6 +99,7 @@ void Selection::advance() {
 void Selection::judge_limits(std::size_t candidate) {
   Candidate& one = all_[candidate];
   for (std::size_t l = 0; l < one.limits.size(); ++l) {
+    if (one.met[l] != 0) continue;  // others may have gone because of it
     const double half = anytime_half_width(one.limits[l], limit_error_);
     if (one.limits[l].mean - half > 0) {
       one.standing = Standing::over;
@@ -130,7 +131,7 @@ void Selection::send_away() {
 }
 
 /// It is known when nothing contends, or when the least mean of those that contend is known to meet the limits and not
-/// to be worse than another's by more than does not matter.
+/// to be worse than another's by more than does not matter. What is not known to meet the limits then stays open.
 void Selection::end_where_known() {
   std::optional<std::size_t> least;
   for (std::size_t i = 0; i < all_.size(); ++i)
@@ -142,7 +143,7 @@ void Selection::end_where_known() {
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (contends(i) && i != *least && least_difference(i, *least) < -zone) return;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (!contends(i) || i == *least) continue;
+    if (!contends(i) || i == *least || !meets(all_[i])) continue;
     all_[i].standing = Standing::within;
     all_[i].by = *least;
   }

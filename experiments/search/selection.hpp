@@ -45,7 +45,7 @@ struct SelectionParams {
 enum class Standing : std::uint8_t {
   best,        ///< it is known
   within,      ///< of the best by what does not matter
-  contending,  ///< nothing speaks against it yet
+  contending,  ///< nothing speaks against it yet; beside a best one: it is not known whether it meets the limits
   equal,       ///< to another in every run
   worse,       ///< than another, surely
   over,        ///< a limit is broken by the mean, surely

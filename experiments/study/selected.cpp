@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -30,14 +31,14 @@ std::optional<search::SelectionParams> params_of(const Node& document) {
 }
 
 /// "best", "worse than 4" …
-std::string standing_text(const SelectedCandidate& one, double within) {
+std::string standing_text(const SelectedCandidate& one, double within, bool decided) {
   switch (one.standing) {
     case Standing::best:
       return "best";
     case Standing::within:
       return fmt::format("within {:.3g} % of it", 100 * within);
     case Standing::contending:
-      return "contends";
+      return decided ? "limits not known" : "contends";
     case Standing::equal:
       return fmt::format("equals {}", one.by);
     case Standing::worse:
@@ -82,6 +83,15 @@ std::string verdict_text(const Selected& selected) {
                      all_runs(selected));
 }
 
+/// A choice as its study states it: a number, else a text.
+Node choice_node(const Choice& choice) {
+  double number = 0;
+  const char* end = choice.label.data() + choice.label.size();
+  const auto [read, error] = std::from_chars(choice.label.data(), end, number);
+  return !choice.text && error == std::errc() && read == end ? sim::parse_json(choice.label, "choice")
+                                                             : Node::string(choice.label);
+}
+
 /// A point as `search.first` has it; what does not count is left out.
 Node point_node(const search::Space& space, const search::Point& point) {
   Node node = Node::object();
@@ -89,7 +99,7 @@ Node point_node(const search::Space& space, const search::Point& point) {
     const search::Parameter& parameter = space.parameters()[i];
     if (std::isnan(point[i])) continue;
     if (parameter.has_choices())
-      node.set(parameter.name, Node::string(parameter.choices[static_cast<std::size_t>(point[i])].label));
+      node.set(parameter.name, choice_node(parameter.choices[static_cast<std::size_t>(point[i])]));
     else if (sim::has_dimension(parameter.unit))
       node.set(parameter.name, Node::string(sim::format_quantity(point[i], parameter.unit)));
     else if (parameter.kind == search::ParameterKind::integer)
@@ -224,7 +234,7 @@ std::string selected_text(const Selected& selected) {
     row.push_back(interval(one.mean));
     row.push_back(&one == &selected.candidates[0] ? "" : interval(one.difference));
     row.push_back(fmt::format("{}", one.runs));
-    row.push_back(standing_text(one, selected.params.within));
+    row.push_back(standing_text(one, selected.params.within, selected.decided));
   }
   return fmt::format("{}: {}\n\n{}", selected.stored.study, verdict_text(selected), table_text(rows));
 }

@@ -293,7 +293,7 @@ class InterruptTest(unittest.TestCase):
         self.assertTrue(verdict["decided"])
         self.assertEqual(verdict["confidence"], 0.9)
         self.assertEqual([one["standing"] for one in verdict["candidates"]], ["best", "worse"])
-        self.assertEqual(verdict["candidates"][0]["parameters"], {"budget": "2048"})
+        self.assertEqual(verdict["candidates"][0]["parameters"], {"budget": 2048})
         self.assertEqual(verdict["runs"], len(confirmed.points))
 
     def test_lock_is_free(self):

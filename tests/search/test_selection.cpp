@@ -151,6 +151,19 @@ TEST_CASE("a limit holds for the mean, and only who meets it sends others away",
   CHECK(selection.standing(2) == Standing::worse);
 }
 
+TEST_CASE("who ties with the best and is not known to meet its limit is not called as good", "[search][selection]") {
+  Selection selection(2, 1, {});
+  sim::RandomStream random(3, "noise");
+  for (int run = 0; run < 500 && !selection.decided(); ++run) {
+    const double noise = random.normal(0, 1);
+    selection.hear(0, {.objectives = {100 + noise}, .margins = {-0.5 + 0.001 * random.normal(0, 1)}});
+    selection.hear(1, {.objectives = {100.05 + noise + 0.2 * random.normal(0, 1)}, .margins = {random.normal(0, 1)}});
+  }
+  CHECK(selection.decided());
+  CHECK(selection.standing(0) == Standing::best);
+  CHECK(selection.standing(1) == Standing::contending);
+}
+
 TEST_CASE("a run that fails sends its candidate away; where all fail nothing is best", "[search][selection]") {
   Selection selection(2, 0, {.initial = 3});
   for (int r = 0; r < 2; ++r)

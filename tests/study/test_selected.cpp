@@ -57,7 +57,7 @@ TEST_CASE("a selection ends when the best is known, is the same for any threads 
   CHECK_THAT(selected_text(*selected), Contains(fmt::format("worse than {}", worst.by)));
   const sim::Node json = selected_json(*selected);
   const sim::Node& first = json.find("candidates")->items()[0];
-  CHECK(first.at("parameters.budget")->as_string() == "2048");
+  CHECK(first.at("parameters.budget")->as_integer() == 2048);
   CHECK(first.at("parameters.seed") == nullptr);
   (void)explore(study, {.search = true, .out = scratch / "b", .jobs = 3});
   CHECK(dump(scratch / "b") == dump(scratch / "a"));

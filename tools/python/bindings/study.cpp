@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "experiments/base/study_file.hpp"
 #include "experiments/study/analysis.hpp"
 #include "experiments/study/explore.hpp"
 #include "experiments/study/remote_runs.hpp"
@@ -218,6 +219,13 @@ void bind_study(py::module_& module, const SharedKnown& known) {
   module.def("read_store", &read_store, py::arg("file"));
   module.def(
       "remove_store", [](const std::string& file) { study::Store::remove(file); }, py::arg("file"));
+  module.def(
+      "quantity",
+      [](const std::string& text) -> py::object {
+        const auto found = experiments::quantity_of(text);
+        return found ? py::object(py::make_tuple(found->first, std::string(sim::symbol(found->second)))) : py::none();
+      },
+      py::arg("text"));
   module.def("best_ids", &best_ids, py::arg("files"), py::arg("most"));
   module.def("export_points", &export_points, py::arg("files"), py::arg("out"), py::arg("lines"));
   module.def(

@@ -29,6 +29,7 @@ from orrery.graphs import Graph, Kernel, graph
 from orrery.machines import Machine
 from orrery.models import Model
 from orrery.named import NativeBatching, make_env, make_vec_env
+from orrery.optuna_studies import first_from_optuna, to_optuna
 from orrery.plugins import Plugin, load_plugin, plugins
 from orrery.policies import STABLE, Batching, BudgetStep, Router
 from orrery.programs import Explorer, serve
@@ -85,6 +86,7 @@ __all__ = [
     "describe",
     "evolve",
     "fidelity",
+    "first_from_optuna",
     "fits",
     "goodput",
     "graph",
@@ -109,6 +111,7 @@ __all__ = [
     "search",
     "serve",
     "slo",
+    "to_optuna",
     "train",
     "validate",
     "version",
