@@ -83,7 +83,7 @@ class Bench:
     def run(self, name: str, config: pathlib.Path, assignments: list[str]) -> dict[str, str]:
         out = self.scratch / "out" / name
         call([self.orrery, "run", str(config), "--out", str(out), "--quiet",
-              *(word for text in assignments for word in ("--set", text))], self.scratch)
+              *(word for text in assignments for word in ("--set", text))], self.studies)  # where paths in a study start from
         found = folder_digests(name, out)
         subprocess.run(["rm", "-rf", str(out)], check=True)
         return found
