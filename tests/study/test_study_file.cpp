@@ -94,7 +94,7 @@ TEST_CASE("objectives, limits and bottlenecks of measured figures", "[study]") {
   const Point point = sweep_points(study)[2];  // rate 2
   const auto good = study.judge(point, std::vector<double>{1, 20});
   CHECK(good.objectives == std::vector<double>{1, -40});  // maximised: -(20 * 2)
-  CHECK(good.margins == std::vector<double>{-0.5, -1});  // (1 - 2) / 2, (10 - 20) / 10: room, not only that it is met
+  CHECK(good.margins == std::vector<double>{-0.5, -1});   // (1 - 2) / 2, (10 - 20) / 10: room, not only that it is met
   CHECK(good.violation() == 0);
   CHECK(good.breakdown[0].second == 0.1);
   CHECK(study.bottlenecks[0].move == std::vector<std::size_t>{2});
