@@ -54,8 +54,7 @@ Spread spread(const double* values, std::size_t n) {
 }
 
 double half_width_of(double squares, std::int64_t batches, double confidence) {
-  const auto n = static_cast<double>(batches);
-  return student_t(confidence, batches - 1) * std::sqrt(squares / (n - 1) / n);
+  return mean_half_width(squares / static_cast<double>(batches - 1), batches, confidence);
 }
 
 }  // namespace
@@ -64,6 +63,10 @@ double normal_z(double confidence) {
   require_confidence(confidence);
   // Solved for the small side, which keeps its digits.
   return solve([](double z) { return -det_erfc(z * 0.70710678118654752); }, confidence - 1, 0, 40);
+}
+
+double mean_half_width(double variance, std::int64_t count, double confidence) {
+  return student_t(confidence, count - 1) * std::sqrt(variance / static_cast<double>(count));
 }
 
 double student_t(double confidence, std::int64_t degrees) {

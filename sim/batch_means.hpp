@@ -16,6 +16,8 @@ namespace orrery::sim {
 /// std::invalid_argument). Absolute error below 1e-8 for confidence up to 0.999; towards 1 digits are lost: the
 /// relative error is some 1e-16 / (1 - confidence) (2e-5 of 636,620 at 0.999999 and 1 degree).
 double student_t(double confidence, std::int64_t degrees);
+/// Half the width of the interval of a mean of `count` (>= 2) independent values of this variance.
+double mean_half_width(double variance, std::int64_t count, double confidence);
 /// z with P(|Z| <= z) = confidence for the normal distribution; confidence in (0, 1).
 double normal_z(double confidence);
 

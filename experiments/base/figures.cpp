@@ -54,9 +54,8 @@ Node replication_figures(const std::vector<Node>& summaries, std::span<const std
     Node figure = Node::object();
     figure.set("mean", n > 0 ? Node::real(sum / n) : Node{});
     const double variance = n > 1 ? std::max(0.0, (squares - sum * sum / n) / (n - 1)) : 0;
-    figure.set(
-        "half_width",
-        n > 1 ? Node::real(sim::student_t(0.95, static_cast<std::int64_t>(n) - 1) * std::sqrt(variance / n)) : Node{});
+    figure.set("half_width",
+               n > 1 ? Node::real(sim::mean_half_width(variance, static_cast<std::int64_t>(n), 0.95)) : Node{});
     root.set(std::string(path), std::move(figure));
   }
   return root;

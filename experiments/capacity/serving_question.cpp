@@ -22,8 +22,7 @@ double half_width(std::span<const double> values, double mean, double confidence
   if (values.size() < 2) return 0;
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  const auto n = static_cast<double>(values.size());
-  return sim::student_t(confidence, std::ssize(values) - 1) * std::sqrt(squares / (n - 1) / n);
+  return sim::mean_half_width(squares / static_cast<double>(values.size() - 1), std::ssize(values), confidence);
 }
 
 ServingQuestion::ServingQuestion(ServingConfig config, std::string system, Node params)

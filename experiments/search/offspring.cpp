@@ -11,12 +11,21 @@ namespace {
 
 constexpr int kTries = 50;  ///< children that are not allowed before a random point is taken
 
+bool few(std::int64_t budget) {
+  return budget > 0 && budget < 2000;
+}
+
 }  // namespace
 
-// Few evaluations want large steps (zdt, dtlz: docs/explain/drivers.md).
-Offspring::Offspring(const OffspringParams& params, const Space& space, bool few) : params_(params), space_(space) {
-  if (params_.crossover_index == 0) params_.crossover_index = few ? 5 : 15;
-  if (params_.mutation_index == 0) params_.mutation_index = few ? 5 : 20;
+// Few evaluations want many small generations and large steps (zdt, dtlz: docs/explain/drivers.md).
+std::int64_t generation_size(std::int64_t budget) {
+  return std::clamp<std::int64_t>(budget / 25, few(budget) ? 12 : 100, 100);
+}
+
+Offspring::Offspring(const OffspringParams& params, const Space& space, std::int64_t budget)
+    : params_(params), space_(space) {
+  if (params_.crossover_index == 0) params_.crossover_index = few(budget) ? 5 : 15;
+  if (params_.mutation_index == 0) params_.mutation_index = few(budget) ? 5 : 20;
   if (params_.mutation == 0) params_.mutation = 1 / static_cast<double>(std::max<std::size_t>(1, space_.size()));
 }
 

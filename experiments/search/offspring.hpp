@@ -3,6 +3,7 @@
 // logarithmic scales count; exchange and steps for choices.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -18,10 +19,13 @@ struct OffspringParams {
   double mutation_index = 0;
 };
 
+/// Points of a generation: a 25th of the budget, at most 100 and, while evaluations are few, at least 12.
+std::int64_t generation_size(std::int64_t budget);
+
 class Offspring {
  public:
-  /// What is 0 in the parameters is chosen by the space and whether evaluations are few. The space outlives it.
-  Offspring(const OffspringParams& params, const Space& space, bool few);
+  /// What is 0 in the parameters is chosen by the space and by the budget of evaluations. The space outlives it.
+  Offspring(const OffspringParams& params, const Space& space, std::int64_t budget);
 
   /// An allowed child of two parents, each the next that `parent` gives; a random point after many that are not
   /// allowed; nothing if none is found.

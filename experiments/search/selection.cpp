@@ -20,7 +20,7 @@ MeanInterval interval_of(std::span<const double> values, double confidence) {
   for (const double value : values) all.add(value);
   if (values.empty()) return {none, none};
   if (values.size() < 2) return {all.mean, none};
-  return {all.mean, sim::student_t(confidence, std::ssize(values) - 1) * std::sqrt(all.variance() / all.count)};
+  return {all.mean, sim::mean_half_width(all.variance(), std::ssize(values), confidence)};
 }
 
 }  // namespace
@@ -195,32 +195,21 @@ std::size_t replicate_parameter(const Space& space, const std::string& over) {
 
 std::vector<Point> selection_candidates(const Space& space, const std::string& over) {
   const std::size_t seed = replicate_parameter(space, over);
-  std::vector<std::uint64_t> levels;
-  std::uint64_t count = 1;
-  for (std::size_t i = 0; i < space.size(); ++i) {
-    const auto own = i == seed ? 1 : space.parameters()[i].levels();
-    if (!own)
+  for (std::size_t i = 0; i < space.size(); ++i)
+    if (i != seed && !space.parameters()[i].levels())
       sim::throw_fault({},
                        fmt::format("driver 'select' compares points one by one: expected 'values' of '{}', got a range "
                                    "of real numbers",
                                    space.parameters()[i].name),
                        "search.first names points to compare");
-    levels.push_back(*own);
-    count = *own > kMostCandidates || count > kMostCandidates ? kMostCandidates + 1 : count * *own;
-  }
-  if (count > kMostCandidates)
+  const auto count = space.grid_size(seed);
+  if (!count || *count > kMostCandidates)
     sim::throw_fault({}, fmt::format("driver 'select' compares at most {} points", kMostCandidates),
                      "search.first names points to compare");
   std::vector<Point> points;
   std::set<std::string> seen;
-  for (std::uint64_t index = 0; index < count; ++index) {
-    Point point(space.size());
-    std::uint64_t rest = index;
-    for (std::size_t i = space.size(); i-- > 0; rest /= levels[i]) {
-      const Parameter& parameter = space.parameters()[i];
-      point[i] = (parameter.has_choices() ? 0 : parameter.low) + static_cast<double>(rest % levels[i]);
-    }
-    point = space.canonical(std::move(point));
+  for (std::uint64_t index = 0; index < *count; ++index) {
+    Point point = space.grid_point(index, seed);
     if (space.allowed(point) && seen.insert(space.key(point)).second) points.push_back(std::move(point));
   }
   return points;

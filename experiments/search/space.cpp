@@ -178,20 +178,21 @@ std::vector<Assignment> Space::assignments(const Point& point) const {
   return all;
 }
 
-std::optional<std::uint64_t> Space::grid_size() const {
+std::optional<std::uint64_t> Space::grid_size(std::optional<std::size_t> fixed) const {
   std::uint64_t product = 1;
-  for (const Parameter& parameter : parameters_) {
-    const auto levels = parameter.levels();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (i == fixed) continue;
+    const auto levels = parameters_[i].levels();
     if (!levels || *levels > (std::uint64_t{1} << 63) / product) return std::nullopt;
     product *= *levels;
   }
   return product;
 }
 
-Point Space::grid_point(std::uint64_t index) const {
+Point Space::grid_point(std::uint64_t index, std::optional<std::size_t> fixed) const {
   Point point(parameters_.size());
   for (std::size_t i = parameters_.size(); i-- > 0;) {
-    const std::uint64_t levels = parameters_[i].levels().value_or(1);
+    const std::uint64_t levels = i == fixed ? 1 : parameters_[i].levels().value_or(1);
     const double place = static_cast<double>(index % levels);
     point[i] = parameters_[i].has_choices() ? place : parameters_[i].low + place;
     index /= levels;

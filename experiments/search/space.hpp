@@ -97,10 +97,10 @@ class Space {
   std::vector<Assignment> assignments(const Point& point) const;
 
   /// Points of the grid with neither conditions nor constraints: an upper bound; nothing if a real has more than one
-  /// value or the product passes 2^63.
-  std::optional<std::uint64_t> grid_size() const;
+  /// value or the product passes 2^63. `fixed`, if given, is a parameter that keeps its first or lowest value.
+  std::optional<std::uint64_t> grid_size(std::optional<std::size_t> fixed = {}) const;
   /// The i-th point of that grid, canonical; the last parameter varies fastest.
-  Point grid_point(std::uint64_t index) const;
+  Point grid_point(std::uint64_t index, std::optional<std::size_t> fixed = {}) const;
 
   /// The value at u in [0, 1) of a parameter's interval; each of n choices or integers has 1/n of it (of an integer on
   /// a logarithmic scale, its share of the logarithm).

@@ -64,6 +64,10 @@ struct BestPoints {
 /// What people call a column: an objective by its own name.
 std::string heading(const Column& column);
 
+/// A number for people: five digits of what has no dimension, so that points that are near each other can be told
+/// apart.
+std::string number_text(double value, sim::Unit unit);
+
 /// The dimension of its values: a parameter brings its own, of a measure the path says it, of an objective the measure
 /// of its name (of a formula: none).
 sim::Unit unit_of(const Column& column, const std::vector<Column>& columns);

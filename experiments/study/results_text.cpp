@@ -15,15 +15,8 @@ using sim::Node;
 
 constexpr std::size_t kMostRows = 40;  ///< of a table for people
 
-/// Five digits of what has no dimension, so that points that are near each other can be told apart.
-std::string shown(double value, sim::Unit unit) {
-  constexpr double kLongest = 1e5;
-  return sim::has_dimension(unit) || std::fabs(value) >= kLongest ? sim::humanise(value, unit)
-                                                                  : fmt::format("{:.5g}", value);
-}
-
 std::string shown(const Cell& cell, sim::Unit unit) {
-  if (const auto* real = std::get_if<double>(&cell)) return shown(*real, unit);
+  if (const auto* real = std::get_if<double>(&cell)) return number_text(*real, unit);
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) {
     const auto value = static_cast<double>(*whole);
     if (sim::has_dimension(unit)) return sim::humanise(value, unit);
@@ -132,6 +125,12 @@ std::string kind_text(const BestPoints& best) {
 
 }  // namespace
 
+std::string number_text(double value, sim::Unit unit) {
+  constexpr double kLongest = 1e5;
+  return sim::has_dimension(unit) || std::fabs(value) >= kLongest ? sim::humanise(value, unit)
+                                                                  : fmt::format("{:.5g}", value);
+}
+
 std::string table_text(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   std::vector<std::size_t> widths(rows[0].size());
@@ -148,9 +147,10 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows) {
 std::string spread_text(std::vector<double> values, sim::Unit unit) {
   if (values.empty()) return "-";
   std::sort(values.begin(), values.end());
-  const std::string median = shown(quantile(values, 0.5), unit);
+  const std::string median = number_text(quantile(values, 0.5), unit);
   if (values.size() == 1) return median;
-  return fmt::format("{} ({} … {})", median, shown(quantile(values, 0.25), unit), shown(quantile(values, 0.75), unit));
+  return fmt::format("{} ({} … {})", median, number_text(quantile(values, 0.25), unit),
+                     number_text(quantile(values, 0.75), unit));
 }
 
 std::string best_text(const BestPoints& best) {
@@ -171,8 +171,8 @@ std::string best_text(const BestPoints& best) {
     std::sort(sorted.begin(), sorted.end());
     const sim::Unit unit = unit_of(best.objectives[0], best.columns[0]);
     text += fmt::format("\nbest of {} searches: median {}, quartiles {} to {}\n", sorted.size(),
-                        shown(quantile(sorted, 0.5), unit), shown(quantile(sorted, 0.25), unit),
-                        shown(quantile(sorted, 0.75), unit));
+                        number_text(quantile(sorted, 0.5), unit), number_text(quantile(sorted, 0.25), unit),
+                        number_text(quantile(sorted, 0.75), unit));
   }
   return text;
 }

@@ -144,10 +144,6 @@ Node with_replicates(const Study& study, std::int64_t runs) {
   return document;
 }
 
-std::string number_text(double value, sim::Unit unit) {
-  return sim::has_dimension(unit) ? sim::humanise(value, unit) : fmt::format("{:.5g}", value);
-}
-
 }  // namespace
 
 bool is_selection(const fs::path& file) {
@@ -158,6 +154,7 @@ bool is_selection(const fs::path& file) {
 }
 
 std::optional<Selected> read_selected(const fs::path& file) {
+  if (!is_selection(file)) return std::nullopt;
   StoreReader store(file);
   const Node document = sim::parse_json(store.fact("document"), file.string());
   const auto params = store.fact("mode") == "search" ? params_of(document) : std::nullopt;
@@ -330,10 +327,13 @@ Study confirming_study(const Systems& systems, const fs::path& file, const Confi
   return confirming_study(systems, study_of(systems, store, options.study), file, options);
 }
 
+std::optional<Selected> selected_of(std::span<const fs::path> files) {
+  return files.size() == 1 ? read_selected(files[0]) : std::nullopt;
+}
+
 sim::Node best_answer_json(std::span<const fs::path> files, std::size_t top) {
-  if (files.size() == 1 && is_selection(files[0]))
-    if (const auto selected = read_selected(files[0])) return selected_json(*selected);
-  return best_json(best_points(files, top));
+  const auto selected = selected_of(files);
+  return selected ? selected_json(*selected) : best_json(best_points(files, top));
 }
 
 }  // namespace orrery::experiments::study

@@ -61,6 +61,8 @@ Study confirming_study(const Systems& systems, const std::filesystem::path& stor
 Study confirming_study(const Systems& systems, const Study& study, const std::filesystem::path& store,
                        const ConfirmOptions& options);
 
+/// The selection where there is one store, and it is of one.
+std::optional<Selected> selected_of(std::span<const std::filesystem::path> files);
 /// What `orrery best --json` says: of a selection its verdict, else the best points.
 sim::Node best_answer_json(std::span<const std::filesystem::path> files, std::size_t top);
 

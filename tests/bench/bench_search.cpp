@@ -89,10 +89,11 @@ void ask_and_tell(benchmark::State& state, const std::string& name) {
   state.SetItemsProcessed(total);
 }
 
-/// Drivers whose cost does not grow with what they know; the GP has a budget of its own (bench: suggestion).
+/// Drivers whose cost does not grow with what they know; the GP has a budget of its own (bench: suggestion),
+/// and a selection wants a parameter for the seed.
 const bool kRegistered = [] {
   for (const std::string& name : test_systems().registry<search::DriverRegistry>().names())
-    if (name != "bayesian" && name != "successive_halving")
+    if (name != "bayesian" && name != "successive_halving" && name != "select")
       benchmark::RegisterBenchmark(("ask_and_tell/" + name).c_str(),
                                    [name](benchmark::State& state) { ask_and_tell(state, name); });
   return true;

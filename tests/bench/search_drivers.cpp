@@ -61,6 +61,7 @@ ASK_TELL(annealing);
 ASK_TELL(mcmc);
 ASK_TELL(genetic);
 ASK_TELL(nsga2);
+ASK_TELL(nsga3);
 ASK_TELL(cma_es);
 ASK_TELL(beam);
 ASK_TELL(mcts);

@@ -52,17 +52,8 @@ TEST_CASE("the whole front of a mixed conditional space is found", "[search][nsg
 }
 
 TEST_CASE("limits come before objectives", "[search][nsga2]") {
-  // Unconstrained both objectives are least at x = 0; the limit allows x >= 0.9 alone.
-  Space space;
-  for (int i = 0; i < 6; ++i) add(space, real(fmt::format("x{}", i), 0, 1));
-  const auto evaluate = [](const Proposal& p) {
-    double sum = 0, over = 0;
-    for (const double x : p.point) {
-      sum += x;
-      over += std::max(0.0, 0.9 - x);
-    }
-    return Evaluation{.objectives = {sum, sum * sum}, .margins = {over}};
-  };
+  const Space space = corner_space();
+  const auto evaluate = [](const Proposal& p) { return in_corner(p, 2); };
   UniqueDriver driver(make_driver("nsga2", {.space = &space, .objectives = 2, .limits = 1}, R"({"population": 40})"),
                       space, {1, "unique"});
   const auto trials = run_search(driver, on_threads(evaluate, 1), {.budget = 3000, .batch = 40});

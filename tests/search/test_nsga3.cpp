@@ -44,17 +44,8 @@ TEST_CASE("one objective needs no directions", "[search][nsga3]") {
 }
 
 TEST_CASE("limits come before directions of many objectives", "[search][nsga3]") {
-  // All objectives are least where the limit forbids: x >= 0.9 alone is allowed, once in 10^6 at random.
-  Space space;
-  for (int i = 0; i < 6; ++i) add(space, real(fmt::format("x{}", i), 0, 1));
-  const auto evaluate = [](const Proposal& p) {
-    double sum = 0, over = 0;
-    for (const double x : p.point) {
-      sum += x;
-      over += std::max(0.0, 0.9 - x);
-    }
-    return Evaluation{.objectives = {sum, sum * sum, sum + p.point[0]}, .margins = {over}};
-  };
+  const Space space = corner_space();
+  const auto evaluate = [](const Proposal& p) { return in_corner(p, 3); };
   UniqueDriver driver(make_driver("nsga3", {.space = &space, .objectives = 3, .limits = 1}, R"({"directions": 40})"),
                       space, {1, "unique"});
   CHECK(best_of(run_search(driver, on_threads(evaluate, 1), {.budget = 3000, .batch = 40})) ==

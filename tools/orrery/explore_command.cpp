@@ -132,8 +132,7 @@ int explore(const Systems& systems, const ExploreCommand& options) {
 BestAnswer best_answer(std::span<const fs::path> files, std::size_t top, bool json) {
   const study::BestPoints best = study::best_points(files, top);
   BestAnswer answer{.text = study::best_text(best), .counts = best.counts[0]};
-  const auto selected =
-      files.size() == 1 && study::is_selection(files[0]) ? study::read_selected(files[0]) : std::nullopt;
+  const auto selected = study::selected_of(files);
   if (json)
     answer.text = (selected ? study::selected_json(*selected) : study::best_json(best)).dump(2) + "\n";
   else if (selected)

@@ -75,10 +75,8 @@ class Nsga2Driver final : public Driver {
         space_(*setup.space),
         random_(setup.random),
         offspring_({params.crossover, params.crossover_index, params.mutation, params.mutation_index}, space_,
-                   few(setup)) {
-    // Few evaluations want many small generations.
-    if (params_.population == 0)
-      params_.population = std::clamp<std::int64_t>(setup.budget / 25, few(setup) ? 12 : 100, 100);
+                   setup.budget) {
+    if (params_.population == 0) params_.population = generation_size(setup.budget);
     params_.population = std::max<std::int64_t>(4, params_.population);
   }
 
@@ -101,8 +99,6 @@ class Nsga2Driver final : public Driver {
   }
 
  private:
-  static bool few(const DriverSetup& setup) { return setup.budget > 0 && setup.budget < 2000; }
-
   const Point& parent() {
     const Member &a = parents_[random_.below(parents_.size())], &b = parents_[random_.below(parents_.size())];
     const bool first = a.rank != b.rank ? a.rank < b.rank : a.crowding >= b.crowding;

@@ -78,9 +78,8 @@ std::vector<Vector> directions_of(std::size_t objectives, std::size_t most) {
 class Nsga3Driver final : public Driver {
  public:
   Nsga3Driver(const Nsga3Params& params, const DriverSetup& setup)
-      : space_(*setup.space), random_(setup.random), offspring_({}, space_, few(setup)) {
-    const auto most = params.directions > 0 ? params.directions
-                                            : std::clamp<std::int64_t>(setup.budget / 25, few(setup) ? 12 : 100, 100);
+      : space_(*setup.space), random_(setup.random), offspring_({}, space_, setup.budget) {
+    const std::int64_t most = params.directions > 0 ? params.directions : generation_size(setup.budget);
     directions_ = directions_of(setup.objectives, static_cast<std::size_t>(most));
     size_ = std::max<std::size_t>(4, setup.objectives == 1 ? static_cast<std::size_t>(most) : directions_.size());
     best_.assign(setup.objectives, std::numeric_limits<double>::infinity());
@@ -106,8 +105,6 @@ class Nsga3Driver final : public Driver {
   }
 
  private:
-  static bool few(const DriverSetup& setup) { return setup.budget > 0 && setup.budget < 2000; }
-
   /// Among points that meet the limits by chance, else the better of two.
   const Point& parent() {
     const Trial &a = parents_[random_.below(parents_.size())], &b = parents_[random_.below(parents_.size())];
