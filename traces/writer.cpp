@@ -5,6 +5,7 @@
 
 #include <iterator>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/fault.hpp"
 #include "traces/decimal.hpp"
@@ -15,20 +16,10 @@ namespace {
 
 constexpr std::size_t kFlush = 64 * 1024;
 
-void append_csv_text(std::string& out, std::string_view text) {
-  if (text.find_first_of(",\"") == std::string_view::npos) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
-  out += '"';
-}
-
 void append_csv(std::string& out, const TraceRecord& record, const TraceColumns& columns) {
   if (columns.arrivals) out += format_seconds(record.arrival_ns) += ',';
   fmt::format_to(std::back_inserter(out), "{},{}", record.prompt_tokens, record.output_tokens);
-  if (columns.sessions) append_csv_text(out += ',', record.session);
+  if (columns.sessions) sim::append_csv_cell(out += ',', record.session);
   if (columns.prefixes) fmt::format_to(std::back_inserter(out), ",{}", fmt::join(record.prefix_blocks, " "));
   if (columns.priorities) fmt::format_to(std::back_inserter(out), ",{}", record.priority);
   if (columns.tenants) fmt::format_to(std::back_inserter(out), ",{}", record.tenant);

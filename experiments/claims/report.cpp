@@ -1,4 +1,5 @@
 #include "experiments/claims/report.hpp"
+#include "sim/base/csv.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -42,21 +43,13 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   return out + '\n';
 }
 
-/// A field of a CSV file, in quotes where it needs them.
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 /// Axes of a point: "batch=4;model=bert".
 std::string point_cell(const ClaimStudy& study, std::size_t point) {
   std::string text;
   for (std::size_t a = 0; a < study.axes.size(); ++a)
     text += fmt::format("{}{}={}", a == 0 ? "" : ";", study.axes[a].name,
                         study.axes[a].values[study.position(point, a)].label);
-  return cell(text);
+  return sim::csv_cell(text);
 }
 
 }  // namespace
@@ -125,7 +118,7 @@ void write_points(const std::vector<JudgedStudy>& studies, std::ostream& out) {
     const auto write = [&](const std::string& variant, const std::string& measure, const std::vector<double>& values) {
       for (std::size_t p = 0; p < values.size(); ++p)
         if (std::isfinite(values[p]))
-          fmt::print(out, "{},{},{},{},{},{}\n", cell(study.name), variant, p, point_cell(study, p), measure,
+          fmt::print(out, "{},{},{},{},{},{}\n", sim::csv_cell(study.name), variant, p, point_cell(study, p), measure,
                      values[p]);
     };
     for (std::size_t v = 0; v < study.variants.size(); ++v)

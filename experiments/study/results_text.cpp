@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "experiments/study/results.hpp"
+#include "sim/base/csv.hpp"
 
 namespace orrery::experiments::study {
 namespace {
@@ -67,13 +68,6 @@ Node row_node(const std::string& study, const PointRow& row, const std::vector<C
   node.set("violation", row.status == TrialStatus::ok ? Node::real(row.violation) : Node{});
   for (std::size_t i = 0; i < columns.size(); ++i) node.set(columns[i].name, node_of(row.cells[i]));
   return node;
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 /// Columns of the table: parameters, objectives, measures that are no objective by themselves.
@@ -217,10 +211,10 @@ void export_csv(std::span<const fs::path> files, std::ostream& out) {
   for (std::size_t f = 0; f < files.size(); ++f) {
     StoreReader store(files[f]);
     store.for_each([&](const PointRow& row) {
-      out << csv_cell(store.study()) << ',' << row.id << ',' << row.repeat << ',' << row.key << ','
-          << fmt::format("{}", row.fidelity) << ',' << sim::to_string(row.status) << ',' << csv_cell(row.reason) << ','
-          << text_of(number_cell(row.status == TrialStatus::ok ? row.violation : std::nan("")));
-      for (const Column& column : columns) out << ',' << csv_cell(text_of(cell_of(row, each[f], column.name)));
+      out << sim::csv_cell(store.study()) << ',' << row.id << ',' << row.repeat << ',' << row.key << ','
+          << fmt::format("{}", row.fidelity) << ',' << sim::to_string(row.status) << ',' << sim::csv_cell(row.reason)
+          << ',' << text_of(number_cell(row.status == TrialStatus::ok ? row.violation : std::nan("")));
+      for (const Column& column : columns) out << ',' << sim::csv_cell(text_of(cell_of(row, each[f], column.name)));
       out << '\n';
     });
   }

@@ -4,6 +4,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/graph/run.hpp"
+#include "sim/csv_table.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -73,6 +74,31 @@ TEST_CASE("graph: traffic and memory by hand", "[unit]") {
   CHECK(result.memory.inputs == 16 * 64 * 2);
   CHECK(result.memory.live <= result.memory.planned);
   CHECK(result.samples == 64);
+}
+
+TEST_CASE("graph: kernels.csv has the first request's launches, with work, bound and roof", "[unit]") {
+  const Scratch scratch;
+  fs::create_directory(scratch / "run");
+  read_experiment(test_systems(), write_config(scratch), {})->run({scratch / "run", {}});
+  const sim::CsvTable table = sim::CsvTable::read(scratch / "run", "kernels.csv");
+  const GraphResult result = result_of();
+  REQUIRE(table.rows() == 5);
+  double flops = 0, busy_s = 0;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    flops += table.number(row, "flops");
+    busy_s += table.number(row, "end_s") - table.number(row, "start_s");
+    CHECK(table.number(row, "start_s") >= table.number(row, "call_s"));
+    CHECK(table.number(row, "bandwidth") == Approx(2.039e12));
+    // No kernel is quicker than its roof.
+    CHECK(std::max(table.number(row, "flops") / table.number(row, "peak_flops"),
+                   table.number(row, "bytes") / table.number(row, "bandwidth")) <=
+          table.number(row, "end_s") - table.number(row, "start_s"));
+  }
+  CHECK(flops == Approx(3.0 * 2 * 16 * 64 * 64 + 2 * 16 * 64));
+  CHECK(busy_s == Approx(result.launches.gpu_busy_s / 4));
+  // Products run on matrix units (312 TFLOP/s in fp16), ReLUs on the others (19.5).
+  CHECK(table.number(0, "peak_flops") == Approx(312e12));
+  CHECK(table.number(1, "peak_flops") == Approx(19.5e12));
 }
 
 TEST_CASE("graph: execution policies stall, pad and launch as they say", "[unit]") {

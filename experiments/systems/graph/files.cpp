@@ -1,6 +1,7 @@
 #include "experiments/systems/graph/files.hpp"
 
 #include "experiments/base/text_file.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace orrery::experiments::graph {
@@ -39,6 +40,43 @@ void write_energy(const std::filesystem::path& path, const GraphResult& result, 
   file.close();
 }
 
+/// The kernels and transfers of the first request, in the order of their calls.
+void write_kernels(const std::filesystem::path& path, const GraphConfig& config, const GraphResult& result,
+                   sim::TickScale scale) {
+  BufferedFile file(path);
+  std::string& out = file.buffer();
+  out += "id,op,class,device,call_s,start_s,end_s,flops,bytes,bound,peak_flops,bandwidth\n";
+  const TraceDetail& trace = result.trace;
+  std::int64_t id = 0;
+  for (std::size_t i = 0; i < trace.program.size(); ++i) {
+    const hw::Command& command = trace.program[i];
+    if (command.kind == hw::CommandKind::record || command.kind == hw::CommandKind::wait) continue;
+    const CommandDetail& detail = trace.details[i];
+    const PricedKernel* const kernel =
+        detail.kernel < 0 ? nullptr : &trace.kernels[static_cast<std::size_t>(detail.kernel)];
+    const GraphDevice& machine = *config.device;
+    const GraphTarget* const target =
+        kernel == nullptr || kernel->target < 0 ? nullptr : &machine.targets[static_cast<std::size_t>(kernel->target)];
+    append(out, "{},", id++);
+    sim::append_csv_cell(out, detail.op);
+    append(out, ",{},", kernel == nullptr ? "transfer" : hw::to_string(kernel->op_class));
+    sim::append_csv_cell(out, target == nullptr ? machine.name : target->name);
+    for (const sim::Time time : {trace.timings[i].call, trace.timings[i].begin, trace.timings[i].end}) {
+      out += ',';
+      append_seconds(out, time, scale);
+    }
+    if (kernel == nullptr)
+      out += ",0,0,,,";
+    else
+      append(out, ",{:.9g},{:.9g},{},{:.9g},{:.9g}", kernel->cost.flops, kernel->cost.dram_bytes,
+             hw::to_string(kernel->cost.bound), kernel->peak_flops,
+             (target == nullptr ? machine.device : target->device).memory_bandwidth);
+    out += '\n';
+    file.line_done();
+  }
+  file.close();
+}
+
 void write_timeline(const std::filesystem::path& path, const GraphConfig& config, const GraphResult& result,
                     sim::TickScale scale) {
   sim::TimelineWriter timeline(path, {});
@@ -58,10 +96,10 @@ void write_timeline(const std::filesystem::path& path, const GraphConfig& config
     const std::int64_t call = nanoseconds(timing.call, scale);
     if (!trace.program[i].chained) {
       if (timing.call > timing.host_begin)
-        timeline.slice(thread, nanoseconds(timing.host_begin, scale), call, trace.names[i]);
+        timeline.slice(thread, nanoseconds(timing.host_begin, scale), call, trace.details[i].op);
       timeline.slice(thread, call, nanoseconds(timing.returned, scale), "launch", {}, arrow);
     }
-    timeline.slice(stream, nanoseconds(timing.begin, scale), nanoseconds(timing.end, scale), trace.names[i], {},
+    timeline.slice(stream, nanoseconds(timing.begin, scale), nanoseconds(timing.end, scale), trace.details[i].op, {},
                    {.id = arrow.id, .last = true});
   }
   timeline.close();
@@ -73,6 +111,7 @@ void write_files(const std::filesystem::path& folder, const GraphConfig& config,
   const sim::TickScale scale = tick_scale(config.run.tick_s);
   write_requests(folder / "requests.csv", result, scale);
   write_energy(folder / "energy.csv", result, scale);
+  write_kernels(folder / "kernels.csv", config, result, scale);
   if (config.run.timeline) write_timeline(folder / "timeline.pftrace", config, result, scale);
 }
 

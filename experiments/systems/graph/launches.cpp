@@ -55,6 +55,10 @@ double decode_of(const PricedKernel& kernel, const GraphDevice& device, const po
                                                     device.device.launch.access_s));
 }
 
+double peak_of(const hw::Device& device, const hw::Kernel& kernel) {
+  return hw::uses_matrix_units(kernel) ? device.peak(kernel.dtype) : device.vector_peak();
+}
+
 hw::Command transfer_command(const models::GraphTransfer& transfer, const GraphDevice& device, sim::TickScale scale) {
   hw::Command command;
   command.host = scale.duration(device.operator_s);
@@ -76,6 +80,10 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
     kernel.op = launch.op;
     kernel.views = launch.views;
     kernel.target = device.target_of(graph.op(launch.op));
+    kernel.op_class = launch.kernel.op;
+    kernel.peak_flops =
+        peak_of(kernel.target < 0 ? device.device : device.targets[static_cast<std::size_t>(kernel.target)].device,
+                launch.kernel);
     if (kernel.target >= 0) {
       const GraphTarget& target = device.targets[static_cast<std::size_t>(kernel.target)];
       const policies::PassTarget part = target.for_passes();
@@ -116,7 +124,7 @@ PricedGraph price(const OpGraph& graph, const models::Bindings& sizes, const Gra
 
 std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
                                     const policies::ExecutionDecision& decision, sim::TickScale scale,
-                                    std::vector<std::string>& names) {
+                                    std::vector<CommandDetail>& details) {
   std::vector<hw::Command> program;
   program.reserve(priced.kernels.size() + priced.transfers.size());
   std::size_t next_transfer = 0;
@@ -126,7 +134,7 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
     for (; next_transfer < priced.transfers.size() && priced.transfers[next_transfer].after <= kernels;
          ++next_transfer) {
       program.push_back(transfer_command(priced.transfers[next_transfer], device, scale));
-      names.push_back(graph.op(priced.transfers[next_transfer].op).name);
+      details.push_back({.op = graph.op(priced.transfers[next_transfer].op).name});
       before = nullptr;
     }
   };
@@ -151,7 +159,7 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
       command.blocking = decision.wait_each;
     }
     program.push_back(command);
-    names.push_back(graph.op(kernel.op).name);
+    details.push_back({graph.op(kernel.op).name, static_cast<std::int32_t>(i)});
   }
   send(priced.kernels.size());
   return program;
@@ -162,14 +170,18 @@ namespace {
 /// Builds a program of several streams. Ops that launch nothing pass on what they wait for.
 class Placement {
  public:
-  Placement(const OpGraph& graph, std::vector<hw::Command>& program, std::vector<std::string>& names)
-      : graph_(graph), program_(program), names_(names), made_by_(graph.tensor_count()), launched_(graph.op_count()) {}
+  Placement(const OpGraph& graph, std::vector<hw::Command>& program, std::vector<CommandDetail>& details)
+      : graph_(graph),
+        program_(program),
+        details_(details),
+        made_by_(graph.tensor_count()),
+        launched_(graph.op_count()) {}
 
-  /// A command for an op: after what its inputs wait for.
-  void add(OpId op, hw::Command command) {
+  /// A command for an op: after what its inputs wait for. `kernel`: which it launches; -1: none.
+  void add(OpId op, hw::Command command, std::int32_t kernel = -1) {
     pass_views(op);
     for (const std::int32_t event : needs(op, command.stream)) push(op, wait(command.stream, event));
-    push(op, command);
+    push(op, command, kernel);
     const std::int32_t event = events_++;
     stream_of_.push_back(command.stream);
     hw::Command record{.kind = hw::CommandKind::record, .stream = command.stream, .event = event};
@@ -182,9 +194,9 @@ class Placement {
   static hw::Command wait(std::int32_t stream, std::int32_t event) {
     return {.kind = hw::CommandKind::wait, .stream = stream, .event = event};
   }
-  void push(OpId op, const hw::Command& command) {
+  void push(OpId op, const hw::Command& command, std::int32_t kernel = -1) {
     program_.push_back(command);
-    names_.push_back(graph_.op(op).name);
+    details_.push_back({graph_.op(op).name, kernel});
   }
   /// Views before an op, in their order, that have not been passed.
   void pass_views(OpId upto) {
@@ -209,7 +221,7 @@ class Placement {
 
   const OpGraph& graph_;
   std::vector<hw::Command>& program_;
-  std::vector<std::string>& names_;
+  std::vector<CommandDetail>& details_;
   std::vector<std::vector<std::int32_t>> made_by_;  // by tensor: events
   std::vector<bool> launched_;
   std::vector<std::int32_t> stream_of_;  // by event
@@ -220,9 +232,9 @@ class Placement {
 }  // namespace
 
 std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
-                                        sim::TickScale scale, std::vector<std::string>& names) {
+                                        sim::TickScale scale, std::vector<CommandDetail>& details) {
   std::vector<hw::Command> program;
-  Placement placement(graph, program, names);
+  Placement placement(graph, program, details);
   const auto copy = [&](const models::GraphTransfer& transfer) {
     const std::int32_t target = device.target_of(graph.op(transfer.op));
     hw::Command command = transfer_command(transfer, device, scale);
@@ -256,7 +268,7 @@ std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph&
     } else {
       command.device = scale.duration(device.kernel_s(kernel.cost.time_s, hw::LaunchStyle::stream));
     }
-    placement.add(kernel.op, command);
+    placement.add(kernel.op, command, static_cast<std::int32_t>(i));
   }
   return program;
 }

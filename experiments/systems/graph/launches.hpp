@@ -23,7 +23,9 @@ struct SharedLaunch {
 /// One kernel.
 struct PricedKernel {
   models::OpId op{};
+  hw::OpClass op_class{};
   hw::Cost cost;
+  double peak_flops = 0;  ///< FLOP/s of the units that it runs on, at most
   std::int64_t views = 0;
   std::int32_t target = -1;           ///< of the machine's, that runs it; -1: the device
   SharedLaunch shared;                ///< with kernels next to it of the same one: a launch for the first only
@@ -44,16 +46,22 @@ struct PricedGraph {
 
 PricedGraph price(const models::OpGraph& graph, const models::Bindings& sizes, const GraphDevice& device);
 
-/// What the dispatching thread does for one request. `names` receives an op's name a command.
+/// What a command of a program does: the op, and which of the priced kernels it launches; -1: a transfer.
+struct CommandDetail {
+  std::string op;
+  std::int32_t kernel = -1;
+};
+
+/// What the dispatching thread does for one request. `details` receives one a command.
 std::vector<hw::Command> program_of(const models::OpGraph& graph, const PricedGraph& priced, const GraphDevice& device,
                                     const policies::ExecutionDecision& decision, sim::TickScale scale,
-                                    std::vector<std::string>& names);
+                                    std::vector<CommandDetail>& details);
 
 /// The same where ops go to the machine's targets: the device's kernels on stream 0, each target's calls on a stream of
 /// its own, and its copies, to it and back, on two more; whoever reads what another stream makes waits for it.
 std::vector<hw::Command> placed_program(const models::OpGraph& graph, const PricedGraph& priced,
                                         const GraphDevice& device, sim::TickScale scale,
-                                        std::vector<std::string>& names);
+                                        std::vector<CommandDetail>& details);
 
 /// Device time that decoding adds to a request, s.
 double decode_time(const PricedGraph& priced, const GraphDevice& device, const policies::ExecutionDecision& decision);

@@ -104,7 +104,7 @@ struct Timed {
   hw::LaunchFigures figures;
   sim::Duration length;
   double host_s = 0, decode_s = 0;
-  std::vector<std::string> names;
+  std::vector<CommandDetail> details;
   std::vector<hw::Command> program;
   std::vector<hw::CommandTiming> timings;
 };
@@ -286,7 +286,7 @@ class Runner {
     result_.worst_stall_s = std::max(result_.worst_stall_s, decision.stall_s);
     result_.worst_kernel_compile_s = std::max(result_.worst_kernel_compile_s, decision.kernel_compile_s);
     free = record.finished;
-    if (number == 0) result_.trace = {timed.names, timed.program, timed.timings};
+    if (number == 0) result_.trace = {timed.details, timed.program, timed.timings, graph.kernels};
     result_.requests.push_back(std::move(record));
     return true;
   }
@@ -296,8 +296,8 @@ class Runner {
         std::tuple(key(graph.sizes), decision.style, decision.host_kernel_s.value_or(-1), decision.host_instruction_s));
     Timed& timed = place->second;
     if (!fresh) return timed;
-    timed.program = graph.placed ? placed_program(graph_at(graph.sizes), graph, device_, scale_, timed.names)
-                                 : program_of(graph_at(graph.sizes), graph, device_, decision, scale_, timed.names);
+    timed.program = graph.placed ? placed_program(graph_at(graph.sizes), graph, device_, scale_, timed.details)
+                                 : program_of(graph_at(graph.sizes), graph, device_, decision, scale_, timed.details);
     if (timed.program.empty()) return timed;
     if (decision.wait_each || graph.placed) {
       hw::LaunchLimits limits = device_.limits;
@@ -319,7 +319,7 @@ class Runner {
     timed.host_s = timed.figures.cpu_busy_s;
     timed.decode_s = decode_time(graph, device_, decision);
     if (timed_.size() > 1) {  // only the first request is drawn
-      timed.names = {};
+      timed.details = {};
       timed.program = {};
       timed.timings = {};
     }

@@ -16,6 +16,7 @@
 
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/graph/config.hpp"
+#include "experiments/systems/graph/launches.hpp"
 #include "experiments/systems/graph/memory.hpp"
 #include "hw/coupling/launch_figures.hpp"
 #include "policies/base/graph_pass.hpp"
@@ -33,11 +34,12 @@ struct RequestRecord {
   std::int64_t compiled = 0;
 };
 
-/// The launches of the first request, for the timeline.
+/// The launches of the first request, for the timeline and kernels.csv.
 struct TraceDetail {
-  std::vector<std::string> names;
+  std::vector<CommandDetail> details;
   std::vector<hw::Command> program;
   std::vector<hw::CommandTiming> timings;
+  std::vector<PricedKernel> kernels;
 };
 
 /// Whether a graph's memory suffices.

@@ -5,6 +5,7 @@
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/systems/network/summary.hpp"
+#include "sim/base/csv.hpp"
 
 namespace orrery::experiments::network {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 void append_end(std::string& out, const std::optional<sim::Time>& time, const sim::TickScale& scale) {
   if (time) append_seconds(out, *time, scale);
   out += ',';
-}
-
-/// A name as a CSV cell: names come from configs and may hold anything.
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
 }
 
 }  // namespace
@@ -53,7 +46,7 @@ NetworkFiles::~NetworkFiles() = default;
 void NetworkFiles::repetition_ended(const RepetitionRecord& record) {
   const Job& job = config_.jobs[record.job];
   std::string& out = jobs_.buffer();
-  append(out, "{},{},{},{},{},{},", cell(job.params.name), record.repetition, to_string(job.spec.kind),
+  append(out, "{},{},{},{},{},{},", sim::csv_cell(job.params.name), record.repetition, to_string(job.spec.kind),
          job.algorithm.name, job.ranks(), job.spec.bytes);
   append_seconds(out, record.started, scale_);
   out += ',';
@@ -72,7 +65,8 @@ void NetworkFiles::repetition_ended(const RepetitionRecord& record) {
 void NetworkFiles::flow_ended(const FlowRecord& record) {
   const std::vector<std::string>& nodes = config_.topology->nodes;
   std::string& out = flows_.buffer();
-  append(out, "{},{},{},{},", record.id, cell(nodes[record.from]), cell(nodes[record.to]), record.bytes);
+  append(out, "{},{},{},{},", record.id, sim::csv_cell(nodes[record.from]), sim::csv_cell(nodes[record.to]),
+         record.bytes);
   append_seconds(out, record.started, scale_);
   out += ',';
   append_end(out, record.finished, scale_);
@@ -127,9 +121,9 @@ void NetworkFiles::write_links(const NetworkResult& result) {
   for (hw::LinkIndex l = 0; l < result.carried_bytes.size(); ++l) {
     const hw::NetworkLink& link = topology.links[l];
     if (link.bandwidth <= 0) continue;  // the missing direction of a one-way cable
-    append(out, "{},{},{},{:.9g},{:.0f},{:.9g}\n", cell(names_.link_name(l)), cell(topology.nodes[link.from]),
-           cell(topology.nodes[link.to]), link.bandwidth, result.carried_bytes[l],
-           utilisation(link, result.carried_bytes[l], simulated_s));
+    append(out, "{},{},{},{:.9g},{:.0f},{:.9g}\n", sim::csv_cell(names_.link_name(l)),
+           sim::csv_cell(topology.nodes[link.from]), sim::csv_cell(topology.nodes[link.to]), link.bandwidth,
+           result.carried_bytes[l], utilisation(link, result.carried_bytes[l], simulated_s));
     links_.line_done();
   }
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
 
-from orrery_report import against, cli  # noqa: E402
+from orrery_report import against, against_figures, cli  # noqa: E402
 
 RUN = ("id,arrived_s,admitted_s,first_token_s,finished_s,prompt_tokens,output_tokens,cached_tokens,preemptions,replica,"
        "status\n"
@@ -71,6 +71,27 @@ class AgainstTest(unittest.TestCase):
         self.assertEqual(code, 0)
         for metric in json.loads(out)["metrics"].values():
             self.assertEqual(metric["per_request"]["within_10_percent"], 1)
+
+    def test_figures_lay_the_run_over_the_log(self):
+        ours, theirs = against.of_run(self.folder), against.of_log(self.log)
+        curves = {trace["name"]: trace for trace in against_figures.distributions(ours, theirs)["data"]}
+        # TTFT: 1 and 1 s in the run, 1.5 and 1.5 s in the log.
+        self.assertEqual((curves["TTFT, run"]["x"], curves["TTFT, run"]["y"]), ([1.0, 1.0], [0.5, 1.0]))
+        self.assertEqual(curves["TTFT, log"]["x"], [1.5, 1.5])
+        marks = {trace["name"]: trace for trace in against_figures.request_by_request(against.matching(ours, theirs))["data"]}
+        self.assertEqual((marks["E2E"]["x"], marks["E2E"]["y"]), ([3.5, 3.5], [3.0, 3.0]))
+        self.assertEqual(marks["equal"]["x"], marks["equal"]["y"])
+        self.assertIsNone(against_figures.request_by_request([]))
+        self.call(self.log)
+        page = (self.folder / "against.html").read_text()
+        self.assertIn('data-figure="distributions"', page)
+        self.assertIn('data-figure="requests"', page)
+
+    def test_many_requests_are_picked_evenly(self):
+        many = [against.Served(1, 2, 0.0, 0.001 * (i + 1), 1 + 0.001 * i) for i in range(10_000)]
+        curve = against_figures.distributions(many, many)["data"][0]
+        self.assertEqual((len(curve["x"]), curve["x"][0], curve["x"][-1], curve["y"][-1]), (600, 0.001, 10.0, 1.0))
+        self.assertEqual(len(against_figures.request_by_request(list(zip(many, many)))["data"][0]["x"]), 3_000)
 
     def test_other_lengths_do_not_match(self):
         self.log.write_text(LOG.replace("b,11,100", "b,11,101"))

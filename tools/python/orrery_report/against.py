@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
-from .markup import Sheet, document, note, table
+from .markup import Sheet, document, escape, note, table
 
 METRICS = ("ttft_s", "tpot_s", "e2e_s", "queueing_s")
 STATISTICS = ("mean", "p50", "p90", "p99")
@@ -258,10 +258,15 @@ def difference(pairs: list[tuple[Served, Served]]) -> dict:
     return {"kind": "mixed", "parts": list(found), "text": f"mixed: {' and '.join(told)}"}
 
 
+def matching(run: list[Served | None], log: list[Served]) -> list[tuple[Served, Served]]:
+    """Requests of the run with those of the log that stand at the same place and have the same tokens."""
+    return [(ours, theirs) for ours, theirs in zip(run, log)
+            if ours and ours.prompt == theirs.prompt and ours.output == theirs.output]
+
+
 def compare(run: list[Served | None], log: list[Served]) -> dict:
     """Everything the report says, as data; differences are (run - log) / log."""
-    pairs = [(ours, theirs) for ours, theirs in zip(run, log)
-             if ours and ours.prompt == theirs.prompt and ours.output == theirs.output]
+    pairs = matching(run, log)
     result = {"run_requests": sum(1 for request in run if request), "log_requests": len(log), "matched": len(pairs),
               "difference": difference(pairs), "metrics": {}}
     for metric in METRICS:
@@ -314,14 +319,22 @@ def text(result: dict) -> str:
     return "\n".join(lines)
 
 
-def page(result: dict, run: str, log: str) -> str:
-    """The comparison as an HTML page."""
+def page(result: dict, run: tuple[str, list[Served | None]], log: tuple[str, list[Served]]) -> str:
+    """The comparison as an HTML page; `run` and `log`: what they are called, and their requests."""
+    from . import against_figures  # a table alone needs no numpy
+
     sheet = Sheet()
-    heads = ("metric", "statistic", f"log ({log})", f"run ({run})", "difference")
+    heads = ("metric", "statistic", f"log ({log[0]})", f"run ({run[0]})", "difference")
     rows = _rows(result)
     named = [[row[0] or rows[i - i % len(STATISTICS)][0], *row[1:]] for i, row in enumerate(rows)]
-    sheet.tab("against", "Against the log", note(f"Requests: {_counts(result)}.") + table(heads, named) +
-              "<h3>Request by request</h3>" + table((), [list(row) for row in _each(result)], "plain pairs"))
+    plots = ""
+    if (drawn := against_figures.distributions(run[1], log[1])) is not None:
+        plots += sheet.figure("distributions", "Latencies over each other", f"Solid = the run {escape(run[0])}, dashed = the log {escape(log[0])}.", drawn)
+    if (drawn := against_figures.request_by_request(matching(run[1], log[1]))) is not None:
+        plots += sheet.figure("requests", "Request by request", "Above the line the run takes longer than the log. Only requests that "
+                              "match are here.", drawn)
+    sheet.tab("against", "Against the log", note(f"Requests: {_counts(result)}.") + plots + "<h3>Statistics</h3>" + table(heads, named) +
+              "<h3>Errors of single requests</h3>" + table((), [list(row) for row in _each(result)], "plain pairs"))
     kind = result["difference"]["kind"]
-    return document(sheet, f"{run} against {log}", f"Difference: {result['difference']['text']}",
+    return document(sheet, f"{run[0]} against {log[0]}", f"Difference: {result['difference']['text']}",
                     (kind, "good" if kind == "none" else "odd"))

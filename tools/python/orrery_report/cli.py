@@ -50,11 +50,12 @@ def compare(folder: Path, log: Path, out: Path | None, as_json: bool) -> None:
 
     from . import against
 
-    result = against.compare(against.of_run(folder), against.of_log(log))
+    ours, theirs = against.of_run(folder), against.of_log(log)
+    result = against.compare(ours, theirs)
     print(json.dumps(result, indent=2) if as_json else against.text(result))
     file = out or (None if as_json else folder / "against.html")
     if file is not None:
-        _write(file, against.page(result, folder.resolve().name, log.name))
+        _write(file, against.page(result, (folder.resolve().name, ours), (log.name, theirs)))
         if not as_json:
             print(f"\n{file}")
 

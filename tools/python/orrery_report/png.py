@@ -10,7 +10,7 @@ import pandas as pd
 from orrery_plot import facade, network, overtime, serving, shares, studies
 from orrery_plot.style import Picture, PlotError, save
 
-from . import overview, training
+from . import kernels, overview, training
 from .run_page import kv_capacity
 from .run_folder import Run
 
@@ -24,6 +24,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
          lambda run: shares.bars(run.energy.by_class, ["energy"] if run.energy.overlapping else ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
+        ("roofline.png", (marks := kernels.of_run(run)) is not None and kernels.has_roofline(marks), lambda _: _roofline(marks)),
         ("pipeline.png", training.is_training(run) and (run.folder / "passes.csv").is_file(),
          lambda run: facade.pipeline(run.folder)),
         ("goodput.png", (run.folder / "events.csv").is_file() and "job" in run.summary,
@@ -41,6 +42,17 @@ def _has_links(run: Run) -> bool:
         return False
     with file.open(encoding="utf-8") as lines:
         return 1 < sum(1 for _ in lines) <= network.MOST_LINKS
+
+
+def _roofline(marks: pd.DataFrame) -> Picture:
+    first = marks["device"].iloc[0]  # where most time goes
+    own = marks[(marks["device"] == first) & (marks["peak_flops"] > 0)]
+    peaks = sorted(own["peak_flops"].unique(), reverse=True)
+    machine = {"name": first, "bandwidth_bytes_per_s": float(own["bandwidth"].max()),
+               "peak_flops_per_s": {"peak" if i == 0 else f"peak {i + 1}": float(peak) for i, peak in enumerate(peaks)}}
+    whole = own.rename(columns={"bound": "bound_by"}).assign(
+        name=own["class"], flops=own["flops"] * own["count"], bytes=own["bytes"] * own["count"])
+    return facade.roofline(machine, whole, None)
 
 
 def _latency(run: Run) -> Picture:

@@ -10,7 +10,7 @@ import json
 from orrery_plot import palette, units
 from orrery_plot.names import METRIC_NAMES
 
-from . import answers, figures, jobs, network, overview, small, tables, training
+from . import answers, figures, jobs, kernels, network, overview, small, tables, training
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
@@ -31,6 +31,8 @@ def render(run: Run, library: str | None = None) -> str:
     if not run.infeasible:
         if training.is_training(run):
             sheet.tab("pipeline", "Pipeline", training.panel(run, sheet))
+        if launched := kernels.panel(run, sheet):
+            sheet.tab("kernels", "Kernels", launched)
         if run.cdfs or run.serving:
             sheet.tab("latency", "Latency", _latency(run, sheet))
         if run.series is not None or run.serving:

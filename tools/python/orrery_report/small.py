@@ -49,6 +49,7 @@ def _whole(figure: dict) -> tuple[list[int], dict]:
 # Of the figures that a run has, the first three: key, tab, what it is called there, what is taken.
 CHOICES = (("latency", "latency", "What users wait for", _latency), ("time", "time", "Requests at a time", _over_time),
            ("pipeline", "pipeline", "The step, stage by stage", _whole), ("memory", "pipeline", "Memory by stage", _whole),
+           ("launches", "kernels", "Launches", _whole), ("roofline", "kernels", "Kernels under the roofline", _whole),
            ("activations", "pipeline", "Activations over the step", _whole), ("classes", "energy", "Where time goes", _classes))
 
 
@@ -61,6 +62,8 @@ def strip(sheet: Sheet) -> str:
         traces, layout = take(whole)
         if not traces:
             continue
+        if key == "classes" and "energy" in whole["layout"]["xaxis"]["title"]["text"]:
+            title = "Where energy goes"
         font = {**whole["layout"]["font"], "size": 11}
         sheet.figures[f"small-{key}"] = {"of": key, "traces": traces, "set": {"textposition": "none"}, "layout": {
             "height": HEIGHT, "margin": MARGIN, "font": font, "hovermode": "closest",

@@ -15,12 +15,13 @@ from .markup import Sheet, escape, note
 MOST_ROWS = 5000
 NAMES = ("id", "point", "seed")  # columns of numbers that name something
 TITLES = {"curve": "Learning curve", "probes": "Probes", "plans": "Plans", "programs": "Programs", "points": "Points",
-          "flows": "Flows", "jobs": "Jobs", "links": "Links", "requests": "Requests", "series": "Over time"}
+          "flows": "Flows", "kernels": "All kernels", "jobs": "Jobs", "links": "Links", "requests": "Requests", "series": "Over time"}
 # What a table's plot shows first: x, y, what tells points apart, how it is drawn.
 FIRST = {"curve": ("steps", "eval_return", "seed", "lines"), "series": ("time_s", None, "device", "lines"),
          "points": ("batch", "il_s", "platform", "points"), "probes": ("rate_per_s", "mean", "figure", "points"),
          "plans": ("e2e_s", "output_tokens_per_s", "pareto", "points"), "requests": ("arrived_s", "finished_s", None, "points"),
          "programs": ("started_s", "critical_path_s", "status", "points"), "flows": ("bytes", "slowdown", None, "points"),
+         "kernels": ("start_s", "flops", "bound", "points"),
          "jobs": ("started_s", "finished_s", "collective", "points"), "links": ("utilisation", None, None, "distribution")}
 
 
