@@ -173,6 +173,35 @@ class Pages(ServedTest, browser.TestCase):
         self.visit("/#q=from-form", "return document.querySelectorAll('tbody tr').length === 1")
         self.at_rest()
 
+    def test_a_study_is_run_from_the_list(self):
+        self.visit("/new", "return document.querySelectorAll('#starts a.all').length > 0")
+        self.page.click("#pick")
+        self.page.type("parabola")
+        self.page.click("#starts a.all")
+        self.page.wait("return location.pathname === '/sweep' && document.querySelector('#points').textContent === '30 points'", limit_s=20)
+        self.assertEqual(self.page.run("return document.querySelector('#mode').value"), "sweep")
+        self.page.click("#set")
+        self.page.type("base.workload.functoin=srn")
+        self.page.wait("return document.querySelector('#faults').textContent.includes('did you mean')", limit_s=20)
+        self.assertTrue(self.page.run("return document.querySelector('#go').disabled"))
+        self.page.run("const s = document.querySelector('#set'); s.value = 'base.workload.function=srn'; s.dispatchEvent(new Event('input'))")
+        self.page.run("document.querySelector('#name').value = 'from-page'")
+        self.page.wait("return !document.querySelector('#go').disabled", limit_s=20)
+        self.page.click("#go")
+        self.page.wait("return location.pathname === '/study/runs/from-page.sqlite' && document.querySelector('.status')"
+                       " && document.querySelector('.status').textContent === 'complete'", limit_s=30)
+        self.assertIsNone(self.page.run("const b = document.querySelector('#doing'); return b && b.textContent"))
+        self.at_rest()
+
+    def test_a_search_shows_its_drivers(self):
+        self.visit("/sweep?from=shipped:search_toy", "return document.querySelector('#points').textContent.includes('would look at')")
+        self.assertEqual(self.page.run("return document.querySelector('#driver').value"), "nsga2")
+        self.page.run("const b = document.querySelector('#budget'); b.value = 60; b.dispatchEvent(new Event('input'))")
+        self.page.wait("return document.querySelector('#points').textContent.includes('60')", limit_s=20)
+        self.page.resize(420, 900)
+        self.fits("a study to be run on a telephone")
+        self.at_rest()
+
     def test_sections_lists_and_search_reach_every_field(self):
         self.visit("/new?from=run:base", "return document.querySelectorAll('.field').length > 5")
         self.page.run("document.querySelectorAll('#all details').forEach((d) => { d.open = true; })")

@@ -165,7 +165,8 @@ class WhatIf(ServedTest):
 
     def test_starts(self):
         names = [s["from"] for s in self.server.get("starts")["starts"]]
-        self.assertEqual(names[:2], ["file:parabola.json", "file:small.json"])
+        self.assertLess(names.index("file:parabola.json"), names.index("file:small.json"))
+        self.assertLess(names.index("file:small.json"), names.index("shipped:first_light"))
         self.assertIn("shipped:first_light", names)
         resolved = self.server.get("config?from=run:base")["config"]
         self.assertEqual(self.server.get("config?from=file:small.json")["config"], resolved)
@@ -223,6 +224,73 @@ class WhatIf(ServedTest):
         self.assertEqual([n for n in os.listdir(self.folder) if n.startswith(".")], [])
         self.assertEqual(self.server.post("cancel", {"id": 999})[0], 404)
 
+    def test_a_sweep_is_made(self):
+        asked = self.server.get("asked?from=file:parabola.json")
+        self.assertEqual((asked["title"], asked["parameters"], asked["mode"], asked["name"]),
+                         ("A parabola", ["x", "y"], "sweep", "parabola-1"))
+        self.assertIn("bayesian", [driver["name"] for driver in asked["drivers"]])
+        order = {"from": "file:parabola.json", "mode": "sweep", "set": ["base.workload.function=srn"], "jobs": 2, "name": "swept"}
+        self.assertEqual(self.server.post("count", order), (200, {"faults": [], "points": "30 points"}))
+        job = self.server.post("studies", order)[1]["job"]
+        self.assertEqual((job["kind"], job["out"]), ("sweep", "runs/swept.sqlite"))
+        self.assertEqual(self.wait(job["id"], *jobs.ENDED)["state"], "done")
+        state = self.server.get("study?path=runs/swept.sqlite")
+        self.assertEqual((state["status"], state["points"]), ("complete", 30))
+        # (x - 2)^2 + (y - 1)^2 + 2 of srn is 2 at best; of bnh, which the file names, it is 0.
+        self.assertEqual(state["best"][0]["cells"][state["columns"].index(next(c for c in state["columns"] if c["name"] == "f1"))], 2)
+        self.assertEqual(self.server.post("studies", order)[0], 409)
+
+    def test_a_search_stops_and_goes_on(self):
+        (self.folder / "wide.json").write_text(json.dumps({
+            **STUDY, "parameters": [{"name": "x", "path": "workload.point.x", "range": [0, 5]}], "search": {"driver": {"policy": "random"}}}))
+        asked = self.server.get("asked?from=file:wide.json")
+        self.assertEqual((asked["mode"], asked["driver"]), ("search", "random"))
+        order = {"from": "file:wide.json", "mode": "search", "set": ["search.budget=2000000"], "name": "wide"}
+        self.assertIn("would look at", self.server.post("count", order)[1]["points"])
+        job = self.server.post("studies", order)[1]["job"]["id"]
+        self.server.until("index?since=0", lambda a: any(s["path"] == "runs/wide.sqlite" for s in a["studies"]))
+        self.assertTrue(self.server.get(f"jobs?id={job}")["there"])
+        self.server.post("cancel", {"id": job})
+        self.wait(job, "cancelled")
+        stopped = self.server.until("study?path=runs/wide.sqlite", lambda s: s["status"] == "stopped")
+        # Its budget was changed when it began: what the file says now is another study, and is told so.
+        again = self.server.post("resume", {"path": "runs/wide.sqlite"})[1]["job"]["id"]
+        ended = self.wait(again, *jobs.ENDED)
+        self.assertEqual(ended["state"], "failed")
+        self.assertTrue(ended["lines"] and all("\x1b" not in line for line in ended["lines"]), ended)
+        self.assertEqual(self.server.get("study?path=runs/wide.sqlite")["points"], stopped["points"])
+
+    def test_a_stopped_sweep_goes_on(self):
+        (self.folder / "slow.json").write_text(json.dumps({
+            "kind": "study", "version": 1, "base": {**SMALL, "workload": {**SMALL["workload"], "generator": {
+                **SMALL["workload"]["generator"], "requests": 1_000}}},
+            "parameters": [{"name": "seed", "path": "run.seed", "values": list(range(1200))}],
+            "measures": {"ttft": "ttft_s.p99"}, "objectives": [{"minimise": "ttft"}]}))
+        order = {"from": "file:slow.json", "mode": "sweep", "name": "slow"}
+        job = self.server.post("studies", order)[1]["job"]["id"]
+        path = "study?path=runs/slow.sqlite"
+        self.server.until("index?since=0", lambda a: any(s["path"] == "runs/slow.sqlite" and s["points"] for s in a["studies"]))
+        self.server.post("cancel", {"id": job})
+        self.wait(job, "cancelled")
+        stopped = self.server.until(path, lambda s: s["status"] == "stopped")
+        self.assertLess(stopped["points"], 1200)
+        again = self.server.post("resume", {"path": "runs/slow.sqlite"})[1]["job"]
+        self.assertEqual((again["kind"], again["out"]), ("sweep", "runs/slow.sqlite"))
+        self.assertEqual(self.wait(again["id"], *jobs.ENDED)["state"], "done", self.server.get(f"jobs?id={again['id']}"))
+        self.assertEqual(self.server.get(path)["points"], 1200)
+
+    def test_studies_that_are_refused(self):
+        good = {"from": "file:parabola.json", "mode": "sweep", "name": "never"}
+        for status, changes in ((404, {"from": "file:../parabola.json"}), (404, {"from": "shipped:nothing"}), (422, {"from": "file:small.json"}),
+                                (422, {"mode": "evolve"}), (422, {"set": "x=1"}), (422, {"set": ["--out=/tmp/x"]}), (422, {"set": ["a=1\n--force"]}),
+                                (422, {"set": ["a=1"] * 51}), (422, {"jobs": 0}), (422, {"jobs": True}), (422, {"name": "../x"})):
+            self.assertEqual(self.server.post("studies", {**good, **changes})[0], status, changes)
+        faults = self.server.post("studies", {**good, "set": ["base.workload.functoin=bnh"]})[1]["faults"]
+        self.assertIn("unknown key 'functoin'", faults[0]["message"])
+        self.assertEqual(self.server.post("resume", {"path": "small.json"})[0], 422)
+        self.assertNotIn("never", [job["name"] for job in self.server.get("jobs")["jobs"]])
+        self.assertFalse((self.folder / "runs" / "never.sqlite").exists())
+
     def test_ctrl_c_ends_what_runs(self):
         place = self.top / "ending"
         place.mkdir()
@@ -256,6 +324,20 @@ class Parts(unittest.TestCase):
             self.assertEqual({job.state for job in runner.jobs.values()}, {"cancelled"})
             os.symlink("/tmp", Path(place) / "runs")
             self.assertRaises(Refused, runner.start, "y", {}, "")
+
+    def test_runs_without_terminals(self):
+        import tempfile
+
+        from orrery_serve.folder import Folder
+
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch("os.openpty", side_effect=OSError("out of pty devices")):
+            runner = jobs.Runner(Path(COMMAND), Folder(Path(place)), 1)
+            job = runner.start("piped", SMALL)
+            end = time.monotonic() + 30
+            while job.state not in jobs.ENDED and time.monotonic() < end:
+                time.sleep(0.02)
+            runner.close()
+            self.assertEqual((job.state, job.status), ("done", "ok"), job.lines)
 
     def test_progress_lines(self):
         runner = jobs.Runner(Path(COMMAND), None, 0)

@@ -1,7 +1,9 @@
-"""Runs that are started from the browser: a short queue, a few at a time, each a process of the `orrery` command.
+"""Runs, sweeps and searches that are started from the browser: a short queue, a few at a time, each a process of the
+`orrery` command.
 
-The command writes its folder under a hidden name and renames it when it is whole, so what is cancelled or breaks leaves
-nothing. Its progress is read from a terminal that is made for it: there it tells ten times a second how far it is.
+The command writes a run's folder under a hidden name and renames it when it is whole, so what is cancelled or breaks
+leaves nothing. The store of a study keeps what it has, and can be gone on with. Progress is read from a terminal that is
+made for the process: there it tells ten times a second how far it is. Where none can be made (no /dev/pts) it tells none.
 """
 
 from __future__ import annotations
@@ -27,18 +29,28 @@ PATIENCE_S = 5.0  # after the wish to stop, before a process is ended by force
 NAME = re.compile(r"[A-Za-z0-9_+=][A-Za-z0-9._+=-]{0,79}")
 BAR = re.compile(r"\[(?P<bar>=* *)\]\s+(?P<share>\d+)% (?P<text>.*), (?P<left>[\d:]+) left$")
 RATE = re.compile(r"^(?P<done>\d+) (?P<what>.*?) \((?P<rate>[^)]*)\), simulated (?P<simulated>\S+) s$")
+COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")  # what a terminal is told besides texts
 ENDED = ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study to be run: its file, `sweep` or `search`, and further arguments of the command."""
+
+    file: Path
+    mode: str
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass
 class Job:
-    """A run from the browser; `state` is queued, running, done, failed or cancelled."""
+    """A run or a study from the browser; `state` is queued, running, done, failed or cancelled."""
 
     number: int
     name: str
-    out: str  # of the run folder, below the served folder
+    out: str  # the run's folder or the study's store, below the served folder
     base: str  # name of the run it began from, or empty
-    config: dict
+    work: dict | Study  # the config of a run
     state: str = "queued"
     share: float | None = None
     text: str = ""
@@ -54,7 +66,7 @@ class Job:
         """What a browser is told."""
         now = self.ended or time.time()
         return {"id": self.number, "name": self.name, "out": self.out, "base": self.base, "state": self.state,
-                "share": self.share, "text": self.text, "left": self.left, "lines": self.lines[-20:],
+                "kind": self.work.mode if isinstance(self.work, Study) else "run", "share": self.share, "text": self.text, "left": self.left, "lines": self.lines[-20:],
                 "status": self.status, "seconds": now - self.began if self.began else 0}
 
 
@@ -71,20 +83,30 @@ class Runner:
         for worker in self.workers:
             worker.start()
 
-    def start(self, name: str, config: dict, base: str) -> Job:
-        """Puts a run into the queue. Refused: a bad or taken name (422, 409), a full queue (503)."""
+    def start(self, name: str, work: dict | Study, base: str = "") -> Job:
+        """Puts a run or a study into the queue. Refused: a bad or taken name (422, 409), a full queue (503)."""
         if not NAME.fullmatch(name):
             raise Refused(422, "expected a name of letters, digits and . _ - + =, not beginning with a dot or a dash")
         runs = self.folder.root / "runs"
         if os.path.realpath(runs) != str(runs):
             raise Refused(422, f"{runs} is a link to another place; runs are not written there")
+        out = f"runs/{name}" + (".sqlite" if isinstance(work, Study) else "")
+        if (self.folder.root / out).exists():
+            raise Refused(409, f"{out} is there already; choose another name")
+        return self._queued(name, out, work, base)
+
+    def go_on(self, store: str, study: Study) -> Job:
+        """Puts a stopped study into the queue, to go on with its store. Refused as start()."""
+        return self._queued(Path(store).stem, store, study, "")
+
+    def _queued(self, name: str, out: str, work: dict | Study, base: str) -> Job:
         with self.change:
             active = [job for job in self.jobs.values() if job.state not in ENDED]
-            if (runs / name).exists() or any(job.name == name for job in active):
-                raise Refused(409, f"runs/{name} is there already; choose another name")
+            if any(job.out == out for job in active):
+                raise Refused(409, f"{out} is at work already; choose another name")
             if sum(job.state == "queued" for job in active) >= WAITING:
                 raise Refused(503, f"{WAITING} runs are waiting already")
-            job = Job(next(self.numbers), name, f"runs/{name}", base, config)
+            job = Job(next(self.numbers), name, out, base, work)
             self.jobs[job.number] = job
             for old in [n for n, j in self.jobs.items() if j.state in ENDED][:-KEPT]:
                 del self.jobs[old]
@@ -140,14 +162,19 @@ class Runner:
 
     def _run(self, job: Job) -> None:
         config = self.folder.root / f".whatif-{os.getpid()}-{job.number}.json"
-        main, terminal = os.openpty()
+        out = ["--out", str(self.folder.root / job.out)]
+        main, terminal = _terminal()
         try:
-            config.write_text(json.dumps(job.config, indent=1))
+            if isinstance(job.work, Study):
+                (self.folder.root / job.out).parent.mkdir(exist_ok=True)
+                arguments = [job.work.mode, str(job.work.file), *job.work.arguments, *out]
+            else:
+                config.write_text(json.dumps(job.work, indent=1))
+                arguments = ["run", str(config), *out]
             with self.change:
                 job.process = subprocess.Popen(
-                    [str(self.command), "run", str(config), "--out", str(self.folder.root / job.out)],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal, cwd=self.folder.root,
-                    start_new_session=True)
+                    [str(self.command), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal,
+                    cwd=self.folder.root, start_new_session=True)
             os.close(terminal)
             terminal = -1
             if job.stop:
@@ -159,10 +186,11 @@ class Runner:
                 if descriptor >= 0:
                     os.close(descriptor)
             config.unlink(missing_ok=True)
-        if job.stop and code != 0:
+        if job.stop and code != 0 and not isinstance(job.work, Study):
             # What a process ended by force leaves; one that ends by itself leaves nothing.
             shutil.rmtree(self.folder.root / "runs" / f".{job.name}.{job.process.pid}", ignore_errors=True)
-        job.status = _status(self.folder.root / job.out / "summary.json") if code == 0 else ""
+        if code == 0:
+            job.status = "ok" if isinstance(job.work, Study) else _status(self.folder.root / job.out / "summary.json")
         job.share = 1.0 if code == 0 else job.share
         job.state = "done" if code == 0 else "cancelled" if job.stop else "failed"
 
@@ -181,8 +209,8 @@ class Runner:
                 rest = b""
             # A bar is drawn over the last one and ends without a line's end.
             for line in lines + ([rest] if rest.endswith(b" left") else []):
-                self._take(job, line.replace(b"\x1b[K", b"").decode("utf-8", "replace").strip(), config)
-        self._take(job, rest.replace(b"\x1b[K", b"").decode("utf-8", "replace").strip(), config)
+                self._take(job, COLOUR.sub(b"", line).decode("utf-8", "replace").strip(), config)
+        self._take(job, COLOUR.sub(b"", rest).decode("utf-8", "replace").strip(), config)
 
     def _take(self, job: Job, line: str, config: str) -> None:
         found = BAR.match(line)
@@ -192,6 +220,14 @@ class Runner:
             job.text = line
         elif line and len(job.lines) < 200:
             job.lines.append(line.replace(config, "config")[:1000])
+
+
+def _terminal() -> tuple[int, int]:
+    """Two ends of a terminal, or of a pipe where there are no terminals: to read from, to write to."""
+    try:
+        return os.openpty()
+    except OSError:
+        return os.pipe()
 
 
 def _end(process: subprocess.Popen) -> None:

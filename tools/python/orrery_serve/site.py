@@ -41,10 +41,13 @@ class Site:
         self.pages = reports.Pages()
         self.static = {p.name: p.read_bytes() for p in (*ASSETS.iterdir(), COLOURS) if p.suffix in KINDS}
         self.gets = {"": self._home, "run": self._run, "study": self._study, "compare": self._compare, "plot": self._plot, "new": self._new,
+                     "sweep": self._sweep,
                      "job": self._job, "files": self._file, "report": self._report, "static": self._static}
         self.data = {"index": self._index, "study": self._study_state, "files": self._files, "starts": self._starts,
-                     "schema": self._schema, "config": self._config, "jobs": self._jobs, "compare": self._compared}
-        self.posts = {"validate": self._validate, "jobs": self._begin, "cancel": self._cancel}
+                     "schema": self._schema, "config": self._config, "jobs": self._jobs, "compare": self._compared,
+                     "asked": self._asked}
+        self.posts = {"validate": self._validate, "jobs": self._begin, "cancel": self._cancel, "count": self._count,
+                      "studies": self._begin_study, "resume": self._resume}
 
     def get(self, request: Request) -> Answer:
         """The page or the data of an address. Refused(404) where there is none."""
@@ -149,6 +152,13 @@ class Site:
         body = self._bar("what if") + (ASSETS / "form.html").read_text()
         return Answer(self._shell("What if", body, "fields form", start=request.query.get("from", "")))
 
+    def _sweep(self, request: Request, rest: str) -> Answer:
+        """The page on which a study is started."""
+        if self.runner is None:
+            raise Refused(403, "this server shows only (--read-only)")
+        body = self._bar("run a study") + (ASSETS / "sweep.html").read_text()
+        return Answer(self._shell("Run a study", body, "sweep", start=request.query.get("from", "")))
+
     def _job(self, request: Request, rest: str) -> Answer:
         job = self._runner().get(number(rest))
         body = self._bar(f"{html.escape(job.name)}") + '<main id="job" class="page narrow"></main>'
@@ -228,15 +238,23 @@ class Site:
 
     def _config(self, request: Request) -> object:
         config = self.starts.config(request.query.get("from", ""))
-        taken = {p.name for p in (self.folder.root / "runs").glob("*")}
-        stem = re.sub(r"[^A-Za-z0-9_+=-]+", "-", request.query["from"].partition(":")[2].split("/")[-1]).strip("-")[:50]
-        name = next(f"{stem or 'run'}-{i}" for i in range(1, len(taken) + 2) if f"{stem or 'run'}-{i}" not in taken)
-        return {"config": config, "name": name}
+        return {"config": config, "name": self._free_name(request.query["from"].partition(":")[2].split("/")[-1], "run")}
+
+    def _asked(self, request: Request) -> object:
+        study = self.starts.study(request.query.get("from", ""))
+        return {**study, "name": self._free_name(str(study["name"]), "study")}
+
+    def _free_name(self, name: str, otherwise: str) -> str:
+        """A name below runs/ that is not taken, made of another."""
+        taken = {p.stem if p.suffix == ".sqlite" else p.name for p in (self.folder.root / "runs").glob("*")}
+        stem = re.sub(r"[^A-Za-z0-9_+=-]+", "-", name).strip("-")[:50] or otherwise
+        return next(f"{stem}-{i}" for i in range(1, len(taken) + 2) if f"{stem}-{i}" not in taken)
 
     def _jobs(self, request: Request) -> object:
         runner = self._runner()
         if "id" in request.query:
-            return runner.get(number(request.query["id"])).shown()
+            job = runner.get(number(request.query["id"]))
+            return {**job.shown(), "there": (self.folder.root / job.out).exists()}
         return {"jobs": [job.shown() for job in runner.jobs.values()]}
 
     def _compared(self, request: Request) -> object:
@@ -257,6 +275,23 @@ class Site:
         base = body.get("base") if isinstance(body.get("base"), str) else ""
         job = self._runner().start(str(body.get("name", "")), config, base)
         return {"faults": [], "job": job.shown()}
+
+    def _count(self, body: dict) -> object:
+        faults, points = self.starts.study_faults(self.starts.asked(body))
+        return {"faults": faults, "points": points}
+
+    def _begin_study(self, body: dict) -> object:
+        """Checks a study and puts it into the queue; its faults where it is not right."""
+        study = self.starts.asked(body)
+        faults, _ = self.starts.study_faults(study)
+        if faults:
+            return {"faults": faults}
+        return {"faults": [], "job": self._runner().start(str(body.get("name", "")), study).shown()}
+
+    def _resume(self, body: dict) -> object:
+        store = str(body.get("path", ""))
+        study = self.starts.to_go_on(store)
+        return {"job": self._runner().go_on(str(self.folder.path(store).relative_to(self.folder.root)), study).shown()}
 
     def _cancel(self, body: dict) -> object:
         return self._runner().cancel(number(body.get("id"))).shown()

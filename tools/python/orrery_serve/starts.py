@@ -1,4 +1,4 @@
-"""Where a what-if run begins, and whether a config is right: both asked of the `orrery` command.
+"""Where a what-if run or a study begins, and whether it is right: both asked of the `orrery` command.
 
 A start is named by a text: `run:NAME` (a run folder), `file:NAME` (a config or a study below the served folder),
 `shipped:NAME` (a study that comes with Orrery), `point:STORE#ID` (a point of a store).
@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import subprocess
+import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,15 @@ from typing import Iterator
 from . import facts, stores
 from .errors import Refused
 from .folder import Folder
+from .jobs import Study
 
 LIMIT_S = 60.0  # of one call of the command
 AT_ONCE = 4  # calls
 MOST_FILES = 500
+MODES = ("sweep", "search")
+MOST_LINES = 10_000_000  # of points that are counted
+MOST_SET = 50  # changes of a study
+CHANGE = re.compile(r"[A-Za-z_][\w.*-]{0,300}=[^\0\r\n]{0,2000}")
 
 
 class Starts:
@@ -47,6 +53,29 @@ class Starts:
                 raise Refused(503, f"`orrery {arguments[0]}` took more than {LIMIT_S:.0f} s") from None
             except OSError as error:
                 raise Refused(500, f"`orrery` cannot be started: {error.strerror}") from None
+
+    def count(self, *arguments: str) -> tuple[int, int, str]:
+        """Runs the command for the lines that it prints: exit code, how many there are, stderr. Lines beyond MOST_LINES are not
+        waited for. Refused as call()."""
+        with self.slots, tempfile.TemporaryFile() as told:
+            try:
+                process = subprocess.Popen([str(self.command), *arguments], cwd=self.folder.root, stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=told)
+            except OSError as error:
+                raise Refused(500, f"`orrery` cannot be started: {error.strerror}") from None
+            late = threading.Timer(LIMIT_S, process.kill)
+            late.start()
+            lines = 0
+            with process:
+                while (piece := process.stdout.read1(1 << 16)) and lines <= MOST_LINES:
+                    lines += piece.count(b"\n")
+                late.cancel()
+                if lines > MOST_LINES:
+                    process.kill()
+            if lines <= MOST_LINES and process.returncode < 0:
+                raise Refused(503, f"`orrery {arguments[0]}` took more than {LIMIT_S:.0f} s")
+            told.seek(0)
+            return (0 if lines > MOST_LINES else process.returncode), lines, told.read(1 << 16).decode("utf-8", "replace")
 
     def schema(self, system: str) -> dict:
         """The JSON Schema of a system's configs."""
@@ -89,6 +118,82 @@ class Starts:
         if kind == "file":
             return self._of_file(self.folder.path(rest))
         raise Refused(404, "no such start")
+
+    def study(self, name: str) -> dict:
+        """What the page of a study that is to be run asks for. Refused(404, 422) for what is no study."""
+        path = self.study_path(name)
+        document = facts.read_json(path)
+        parameters = document.get("parameters")
+        search = document.get("search")
+        search = search if isinstance(search, dict) else {}
+        driver = search.get("driver")
+        return {"title": str(document.get("title") or path.stem), "name": path.stem,
+                "parameters": [str(p.get("name")) for p in parameters if isinstance(p, dict)] if isinstance(parameters, list) else [],
+                "mode": "search" if search else "sweep", "budget": search.get("budget"),
+                "driver": driver.get("policy") if isinstance(driver, dict) else None, "drivers": self._drivers()}
+
+    def _drivers(self) -> list[dict]:
+        """Names of the search drivers, and what each is."""
+        answer = self.call("list", "driver", "--json")
+        if answer.returncode != 0:
+            raise Refused(500, "`orrery list driver` failed: " + answer.stderr[:300])
+        return [{"name": one["name"], "doc": one["doc"]} for one in json.loads(answer.stdout)]
+
+    def study_path(self, name: str) -> Path:
+        """The file of a study: `file:NAME` or `shipped:NAME`. Refused(404, 422) for what is none."""
+        kind, _, rest = name.partition(":")
+        if kind == "shipped" and rest in {p.stem for p in self.studies.glob("*.json")}:
+            path = self.studies / f"{rest}.json"
+        elif kind == "file":
+            path = self.folder.path(rest)
+        else:
+            raise Refused(404, "no such study")
+        try:
+            document = facts.read_json(path)
+        except facts.Broken as error:
+            raise Refused(422, str(error)) from None
+        if document.get("kind") != "study":
+            raise Refused(422, f'{path.name}: expected "kind": "study", which sweep and search run')
+        return path
+
+    def asked(self, body: dict) -> Study:
+        """The study that a page asks for: {from, mode, set: ["path=value"], jobs}. Refused(404, 422) where it is none."""
+        mode, changes, jobs = body.get("mode"), body.get("set", []), body.get("jobs", 1)
+        if mode not in MODES:
+            raise Refused(422, "expected a mode: sweep or search")
+        if not isinstance(changes, list) or len(changes) > MOST_SET:
+            raise Refused(422, f"expected at most {MOST_SET} changes")
+        for change in changes:
+            if not isinstance(change, str) or not CHANGE.fullmatch(change):
+                raise Refused(422, f"expected path=value, got {str(change)[:200]!r}")
+        if not isinstance(jobs, int) or isinstance(jobs, bool) or not 1 <= jobs <= 1024:
+            raise Refused(422, "expected 1 to 1024 threads")
+        arguments = (*(f"--set={change}" for change in changes), "--jobs", str(jobs))
+        return Study(self.study_path(str(body.get("from", ""))), mode, arguments)
+
+    def study_faults(self, study: Study) -> tuple[list[dict], str]:
+        """What is wrong with a study as it would be run (none if it is right), and how many points it would look at."""
+        code, points, errors = self.count(study.mode, str(study.file), "--dry-run", *study.arguments)
+        told = [line.replace(str(study.file), study.file.name) for line in errors.splitlines() if line.strip()]
+        if code != 0:
+            return [{"pointer": "", "message": line[:600]} for line in told[:200]] or [{"pointer": "", "message": "no answer"}], ""
+        if study.mode == "search":
+            return [], next((line.partition("; ")[2] for line in told if "would look at" in line), "")
+        more = "more than " if points > MOST_LINES else ""
+        return [], f"{more}{min(points, MOST_LINES):,} {'point' if points == 1 else 'points'}"
+
+    def to_go_on(self, store: str) -> Study:
+        """The study of a store that has stopped. Refused(404, 422) where its study's file is not found."""
+        path = self.folder.path(store)
+        try:
+            with stores.reading(path) as connection:
+                known = stores.facts(connection)
+        except stores.BrokenStore as error:
+            raise Refused(422, str(error)) from None
+        file = self.study_file(known, path)
+        if file is None or known.get("mode") not in MODES:
+            raise Refused(422, f"the file of its study ({known.get('study', 'unknown')}) is not found as it was")
+        return Study(file, known["mode"], ("--resume",))
 
     def _of_run(self, name: str) -> dict:
         try:
@@ -158,10 +263,10 @@ class Starts:
         if key not in self.counted:
             file = self.study_file(known, path)
             try:
-                answer = self.call("sweep", str(file), "--dry-run", "--quiet") if file else None
+                code, lines, _ = self.count("sweep", str(file), "--dry-run", "--quiet") if file else (1, 0, "")
             except Refused:  # too many to count: asked again at every look, the page would never come
-                answer = None
-            self.counted[key] = answer.stdout.count("\n") if answer and answer.returncode == 0 else None
+                code, lines = 1, 0
+            self.counted[key] = lines if code == 0 and lines <= MOST_LINES else None
         return self.counted[key]
 
     def _of_point(self, store: str, point: str) -> dict:

@@ -26,7 +26,8 @@ async function begin() {
     const notes = [start.kind === 'study' ? 'first point of a study' : start.system];
     if (start.from.startsWith('shipped:')) notes.push('ships');
     const link = make('a', {href: '/new?from=' + encodeURIComponent(start.from)}, start.from.replace(/^\w+:/, ''));
-    return make('li', {}, link, ' ', make('span', {class: 'muted'}, notes.join(', ')), make('small', {}, start.title));
+    const all = start.kind === 'study' ? [' ', make('a', {class: 'all', href: '/sweep?from=' + encodeURIComponent(start.from)}, 'run the study …')] : [];
+    return make('li', {}, link, ' ', make('span', {class: 'muted'}, notes.join(', ')), ...all, make('small', {}, start.title));
   };
   const list = () => {
     const words = by('pick').value.toLowerCase().split(/\s+/);

@@ -1,4 +1,4 @@
-// A run that was started from the browser: how far it is, a way to stop it, where it went.
+// A run or a study that was started from the browser: how far it is, a way to stop it, where it went.
 'use strict';
 
 const place = document.getElementById('job');
@@ -7,7 +7,10 @@ function compareOf(job) {
   return `/compare?run=${encodeURIComponent(job.base)}&run=${encodeURIComponent(job.out)}`;
 }
 
+const isRun = (job) => job.kind === 'run';
+
 function links(job) {
+  if (!isRun(job)) return make('div', {class: 'row'}, make('a', {class: 'button main', href: address('study', job.out)}, 'Open the study'));
   const compare = job.base ? compareOf(job) : null;
   return make('div', {class: 'row'},
     compare ? make('a', {class: 'button main', href: compare}, 'Compare with ' + job.base) : null,
@@ -24,7 +27,7 @@ function draw(job) {
     waiting ? meter(job.state === 'queued' ? 0 : job.share) : '',
     job.text && waiting ? make('p', {id: 'progress'}, `${job.text}${job.left ? `, ${job.left} left` : ''}`) : '',
     job.lines.length ? make('pre', {class: 'told'}, job.lines.join('\n')) : '',
-    waiting ? make('button', {id: 'cancel', onclick: cancel}, 'Cancel') : job.state === 'done' ? links(job) :
+    waiting ? make('button', {id: 'cancel', onclick: cancel}, isRun(job) ? 'Cancel' : 'Stop') : job.state === 'done' ? links(job) :
       make('a', {class: 'button', href: '/'}, 'All runs'));
 }
 
@@ -39,7 +42,10 @@ keepLooking(async () => {
   if (text !== told) draw(job);
   told = text;
   // Begun from the form: on to what came out, beside what it began from.
-  if (job.state === 'done' && new URLSearchParams(location.search).has('then'))
+  // A study is looked at while it is written.
+  const then = new URLSearchParams(location.search).has('then');
+  if (then && isRun(job) && job.state === 'done')
     location.replace(job.base && job.status === 'ok' ? compareOf(job) : address('run', job.out));
+  if (then && !isRun(job) && (job.there || job.state === 'done')) location.replace(address('study', job.out));
   return job.state === 'queued' || job.state === 'running' ? 300 : 0;
 }, 1000);

@@ -130,6 +130,29 @@ function offer(state) {
   }
 }
 
+let job = null;
+
+/** A button that stops what was started from here, or goes on with what has stopped. */
+async function drawDoing(state) {
+  if (facts.readonly) return;
+  const tools = document.querySelector('.bar .tools'), old = document.getElementById('doing');
+  const {jobs} = await ask('jobs');
+  job = jobs.findLast((one) => one.out === facts.name) || null;
+  const active = job && (job.state === 'queued' || job.state === 'running');
+  const does = active ? 'Stop' : state.status === 'stopped' ? 'Go on' : '';
+  if (old && old.textContent === does) return;
+  if (old) old.remove();
+  const act = async () => {
+    try {
+      if (active) await tell('cancel', {id: job.id});
+      else await tell('resume', {path: facts.name});
+    } catch (error) {
+      place.prepend(make('p', {class: 'note bad', id: 'refused'}, error.message));
+    }
+  };
+  if (does) tools.prepend(make('button', {id: 'doing', onclick: act}, does));
+}
+
 async function look() {
   let state;
   const begin = performance.now();
@@ -144,6 +167,7 @@ async function look() {
   if (text !== drawn) draw(state);
   drawn = text;
   offer(state);
+  await drawDoing(state);
   // A store that takes long to read is asked less often.
   if (state.status === 'running') return Math.max(700, 4 * (performance.now() - begin));
   return state.status === 'complete' ? 15000 : 3000;
