@@ -1,4 +1,5 @@
-// A plot of any two columns of a table: points, lines, or the distribution of one; groups have colours and marks.
+// A plot of any two columns of a table: points, lines, or the distribution of one; groups have colours and marks. Grouped
+// by a third column, a group is one mark: the mean of y and its range, with a table below.
 (function () {
   "use strict";
   const { tables, drawers, element } = window.orrery;
@@ -63,20 +64,23 @@
       const named = (text, select) => element("label", {}, text + " ", select);
       const kinds = [["points", "points"], ["lines", "lines"], ["distribution", "distribution of x"]];
       this.plot = element("div", { style: "height:460px", "data-plot": this.key });
+      this.told = element("div", { class: "grouped" });
       this.home.append(
         element("div", { class: "figure-head" }, element("div", { class: "tools" },
           named("x", this.select("x", numeric, x)), this.check("logX", "log"),
           named("y", this.select("y", numeric, y)), this.check("logY", "log"),
           named("colour by", this.select("by", [["", "nothing"], ...groups], by)),
+          this.table.fixed ? "" : named("group by", this.select("group", [["", "nothing"], ...groups], "")),
           this.table.fixed ? "" : named("as", this.select("kind", kinds, kind)))),
-        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a plot" }, this.plot));
+        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a plot" }, this.plot), this.told);
     }
 
-    groups() {
-      const by = this.by.value === "" ? -1 : this.index(this.by.value);
-      if (by < 0) return [["", this.rows]];
+    // Rows by their value in a column, each with its name, in the order of the values; all of them where it is "".
+    groups(name = this.by.value, rows = this.rows) {
+      const by = name === "" ? -1 : this.index(name);
+      if (by < 0) return [["", rows]];
       const found = new Map(), column = this.table.columns[by], values = this.table.values[by];
-      for (const row of this.rows) {
+      for (const row of rows) {
         if (!found.has(values[row])) found.set(values[row], []);
         found.get(values[row]).push(row);
       }
@@ -85,6 +89,43 @@
         levels[a].localeCompare(levels[b], "en", { numeric: true }) : (a === null) - (b === null) || a - b);
       return [...found].sort(([a], [b]) => before(a, b)).map(([, rows]) =>
         [levels ? levels[values[rows[0]]] : window.orrery.quantity(values[rows[0]], column.steps), rows]);
+    }
+
+    // Of each group that has a y: how many rows, their mean, least and most.
+    means(rows) {
+      const y = this.drawn(this.y.value).values;
+      return this.groups(this.group.value, rows).map(([name, members]) => {
+        const known = members.map((row) => y[row]).filter((v) => v !== null);
+        return { name: name === "" ? "none" : name, count: known.length, mean: known.reduce((sum, v) => sum + v, 0) / known.length,
+          least: Math.min(...known), most: Math.max(...known) };
+      }).filter((one) => one.count > 0);
+    }
+
+    grouped() {
+      const { unit } = this.drawn(this.y.value), lines = [];
+      const round = (v) => Number(v.toPrecision(6)), plus = this.by.value === this.group.value ? [["", this.rows]] : this.groups();
+      const data = plus.map(([colour, rows], i) => {
+        const means = this.means(rows);
+        for (const one of means) lines.push([...(colour === "" ? [] : [colour]), one]);
+        return { type: "scatter", mode: "markers", name: plain(colour === "" ? "mean" : colour), showlegend: colour !== "",
+          x: means.map((one) => plain(one.name)), y: means.map((one) => round(one.mean)),
+          text: means.map((one) => `${one.count} ${one.count === 1 ? "row" : "rows"}, ${one.least.toPrecision(4)} to ${one.most.toPrecision(4)} ${unit}`),
+          error_y: { type: "data", symmetric: false, array: means.map((one) => round(one.most - one.mean)),
+            arrayminus: means.map((one) => round(one.mean - one.least)), thickness: 1.4, width: 5 },
+          marker: { color: kColours[i % kColours.length], symbol: kSymbols[i % kSymbols.length], size: 9 },
+          hovertemplate: `%{x}<br>${plain(this.y.value)} %{y:,.5~g} ${unit}, %{text}<extra>${plain(colour)}</extra>` };
+      });
+      const cell = (text) => element("td", {}, text), shown = (v) => v.toLocaleString("en", { maximumSignificantDigits: 4 });
+      const heads = [...(data.length > 1 ? [this.by.value] : []), this.group.value, "rows", "mean", "least", "most"];
+      const order = lines.map((line) => {
+        const one = line[line.length - 1];
+        return element("tr", {}, element("th", { scope: "row" }, line.length > 1 ? line[0] : one.name),
+          ...(line.length > 1 ? [cell(one.name)] : []), cell(String(one.count)), ...[one.mean, one.least, one.most].map((v) => cell(shown(v))));
+      });
+      this.told.replaceChildren(element("p", { class: "caption" }, `${this.label(this.y.value)} of each group; bars reach from the least to the most.`),
+        element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a table" }, element("table", {},
+          element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...order))));
+      return data;
     }
 
     traces() {
@@ -136,7 +177,8 @@
     }
 
     draw(width) {
-      const kind = this.kind ? this.kind.value : "points", spread = kind === "distribution";
+      const kind = this.kind ? this.kind.value : "points", groups = Boolean(this.group && this.group.value);
+      const spread = kind === "distribution" && !groups;
       const axis = (name, log) => ({ title: { text: plain(name), standoff: 8, font: { size: 13 } }, gridcolor: "#e4e8ec",
         linecolor: "#5f6b7a", showline: true, zeroline: false, ticks: "outside", ticklen: 4, automargin: true,
         type: log.checked ? "log" : "linear", exponentformat: "none", tickformat: ",~g" });
@@ -145,13 +187,17 @@
         return this.label(select.value) + (way ? `, ${way}d` : "");
       };
       this.y.disabled = spread;
+      this.x.disabled = this.logX.disabled = groups;
+      if (this.kind) this.kind.disabled = groups;
+      if (!groups) this.told.replaceChildren();
       const layout = { height: 460, ...(width ? { width } : {}), font: { family: kFont, size: 13, color: "#1f2933" },
         hovermode: "closest", paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", margin: { l: 70, r: 24, t: 16, b: 56 },
         legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", itemsizing: "constant" },
         xaxis: axis(title(this.x), this.logX),
         yaxis: axis(spread ? "fraction of rows at or below" : title(this.y), spread ? { checked: false } : this.logY) };
       if (spread) Object.assign(layout.yaxis, { range: [0, 1.02] });
-      const data = [...this.traces(), ...(spread ? [] : this.border()), this.chosen()];
+      if (groups) layout.xaxis = { ...axis(this.group.value, { checked: false }), type: "category", tickformat: "" };
+      const data = groups ? this.grouped() : [...this.traces(), ...(spread ? [] : this.border()), this.chosen()];
       this.plot.dataset.drawn = "started";
       this.plot.dataset.dark = "";
       Plotly.react(this.plot, data, layout, window.orrery.options(this.key)).then(() => {
