@@ -111,7 +111,7 @@ class Compared(Pages):
     def test_every_system_has_a_page_that_says_something(self) -> None:
         expected = {"dram_controller": [], "space_hls": [], "space_pim": [], "search_toy": [],
                     "ring_all_reduce": ["table-flows", "table-jobs", "table-links"], "apex": ["table-plans"],
-                    "skip_batch_sweep": ["energy", "table-points", "table-series"], "space_npu": ["energy", "table-requests"]}
+                    "skip_batch_sweep": ["energy", "table-points", "table-series"], "space_npu": ["kernels", "energy", "table-kernels", "table-requests"]}
         for name, tabs in expected.items():
             (self.scratch / f"{name}.json").write_text(json.dumps(base_of(name)))
             orrery("run", f"{name}.json", "--out", name, "--quiet", cwd=self.scratch)
@@ -126,6 +126,33 @@ class Compared(Pages):
             self.assertGreater(len(figures), 0)
         self.page.open((self.scratch / "ring_all_reduce" / "report.html").as_uri())
         self.assertIn("ui.perfetto.dev", self.page.run("return document.getElementById('overview').innerText"))
+
+    def test_many_runs_grouped_by_a_setting(self) -> None:
+        names = []
+        for part in ("a100-sxm4-80gb", "h100-sxm5-80gb"):
+            for seed in range(1, 5):
+                names.append(f"m-{part[:4]}-{seed}")
+                orrery("run", "fast.json", "--set", f"machine.devices.0.part={part}", "--set", f"run.seed={seed}",
+                       "--set", "workload.limit=20", "--out", names[-1], "--quiet", cwd=self.scratch)
+        orrery("report", *names, "--out", "many.html", cwd=self.scratch)
+        self.page.open((self.scratch / "many.html").as_uri())
+        drawn = "return document.querySelector('[data-explorer] .js-plotly-plot') !== null"
+        self.page.wait(drawn, limit_s=20)
+        self.page.run("""const at = (name) => [...document.querySelectorAll('.explorer label')].find((l) => l.textContent.startsWith(name)).querySelector('select');
+            at('y').value = 'ttft_s.p99'; at('colour by').value = ''; at('group by').value = 'config.machine.devices.0.part';
+            at('group by').dispatchEvent(new Event('change'))""")
+        self.page.wait("return document.querySelectorAll('.grouped tbody tr').length === 2", limit_s=20)
+        rows = self.page.run("return [...document.querySelectorAll('.grouped tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        self.assertEqual([row[:2] for row in rows], [["catalog:a100-sxm4-80gb", "4"], ["catalog:h100-sxm5-80gb", "4"]])
+        marks = self.page.run("return document.querySelector('[data-explorer] .js-plotly-plot').data.map((t) => [t.x.length, t.y])")
+        self.assertEqual((len(marks), marks[0][0]), (1, 2))
+        self.assertGreater(marks[0][1][0], marks[0][1][1])  # the A100 takes longer
+        values = [json.loads((self.scratch / name / "summary.json").read_text())["ttft_s"]["p99"] for name in names[:4]]
+        unit = 1000 if marks[0][1][0] > 1 else 1  # drawn in ms
+        self.assertAlmostEqual(marks[0][1][0], unit * sum(values) / 4, delta=1e-4 * marks[0][1][0])
+        self.page.resize(420, 900)
+        self.fits("runs in groups on a telephone")
+        self.quiet()
 
     def test_a_broken_table_of_another_system_is_one_line(self) -> None:
         (self.scratch / "dram.json").write_text(json.dumps(base_of("dram_controller")))
