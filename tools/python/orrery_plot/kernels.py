@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from . import frames, palette, units
-from .style import SMALL, Picture, PlotError, grid_of, legend_below, log_axis, plain_log, styled
+from .style import SIZE, SMALL, Picture, PlotError, grid_of, legend_below, log_axis, plain_log, styled
 
 BOUNDS = ("compute", "memory", "launch")  # in this order they have the first looks
 MOST_NAMED = 6
@@ -57,7 +57,7 @@ def roofline(machine: Mapping, kernels: pd.DataFrame, dtype: str | None = None) 
     left_out = 1 - float(drawn["time_s"].sum() / table["time_s"].sum())
     note = f"\n{units.percent(left_out)} of the time in kernels without FLOPs" if left_out > 0.0005 else ""
     axes.set_title(f"{machine.get('name', 'device')}: {units.text(float(table['time_s'].sum()), 's')}, "
-                   f"{int(table['count'].sum()):,} kernels{note}", fontsize=7.5)
+                   f"{int(table['count'].sum()):,} kernels{note}", fontsize=SIZE)
     legend_below(figure, 4, handles=handles)
     return figure
 

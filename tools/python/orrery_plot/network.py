@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap, Normalize
 
 from . import frames, palette, units
 from .places import LAYOUTS, cables_of, family, nodes_of, places_of
-from .style import WIDTH, Picture, PlotError, grid_of, styled
+from .style import SIZE, SMALL, WIDTH, Picture, PlotError, grid_of, styled
 
 NAMED = 40  # up to so many nodes, each has its name
 MOST_LINKS = 40_000
@@ -81,8 +81,8 @@ def _draw(links: pd.DataFrame, cables: pd.Series, nodes: list[str], places: dict
     bar.outline.set_visible(False)
     busiest = links.loc[links["utilisation"].astype(float).idxmax()]
     axes.set_title(f"{len(nodes):,} nodes, {len(cables):,} cables; busiest {busiest['from']} → {busiest['to']}, "
-                   f"{units.percent(float(busiest['utilisation']))}", fontsize=7.5)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, markerscale=1.0, fontsize=7)
+                   f"{units.percent(float(busiest['utilisation']))}", fontsize=SIZE)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, markerscale=1.0, fontsize=SIZE)
     return figure
 
 
@@ -94,5 +94,5 @@ def _names(axes, nodes: list[str], places: dict, layout: str) -> None:
         turned = 90 if crowded.get(y) else 0
         above = layout != "layers" or y == top or (y > 0 and not turned)
         axes.annotate(node, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", ha="center",
-                      rotation=turned, va="bottom" if above else "top", fontsize=6, zorder=4,
+                      rotation=turned, va="bottom" if above else "top", fontsize=SMALL, zorder=4,
                       bbox={"facecolor": "white", "alpha": 0.65, "linewidth": 0, "pad": 0.4})

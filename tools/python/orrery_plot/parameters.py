@@ -100,7 +100,7 @@ def _heat_map(figure: Picture, axes, found: dict, cells: int) -> None:
         for i in range(cells):
             for j in range(i + 1):
                 value = table[i, j]
-                axes.text(j, i, f"{value:.1f}" if value < 10 else f"{value:.0f}", ha="center", va="center", fontsize=7,
+                axes.text(j, i, f"{value:.1f}" if value < 10 else f"{value:.0f}", ha="center", va="center", fontsize=SMALL,
                           color="white" if value > 0.6 * most else palette.INK,
                           fontweight="bold" if i == j else "normal")
     axes.text(0.98, 0.97, "diagonal: alone\nbelow: together", transform=axes.transAxes, ha="right", va="top",

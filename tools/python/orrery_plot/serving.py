@@ -108,8 +108,8 @@ def _target(left, right, metric: str, seconds: float, colour: str) -> None:
 
 def _axes(left, right, dense: float = 120) -> None:
     values = np.concatenate([line.get_xdata() for line in left.lines if len(line.get_xdata()) > 2] or [np.ones(1)])
-    log_axis(left.xaxis, values, dense)
-    log_axis(right.xaxis, values, dense)
+    for axis in (left.xaxis, right.xaxis):
+        log_axis(axis, values, dense, least=2)  # a narrow panel: more labels would touch
     right.set_yscale("log")
     plain_log(right.yaxis)
 

@@ -23,18 +23,20 @@ from . import palette, units
 
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 220
-SMALL = 6.5  # font size of notes inside a panel
+SIZE = 8  # font size of every text in a figure
+SMALL = 6.5  # but of notes inside a panel
+TEXTS = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
 STYLE = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 8, "axes.titlesize": 8.5,
+    **dict.fromkeys(TEXTS, SIZE), "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
     "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelcolor": palette.INK, "axes.grid": True,
     "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": palette.MUTED,
     "axes.linewidth": 0.7, "grid.color": palette.GRID, "grid.linewidth": 0.6, "text.color": palette.INK,
-    "xtick.color": palette.INK, "ytick.color": palette.INK, "legend.frameon": False, "legend.fontsize": 7.5,
+    "xtick.color": palette.INK, "ytick.color": palette.INK, "legend.frameon": False,
     "figure.constrained_layout.use": True, "text.parse_math": False, "hatch.linewidth": 0.6, "figure.dpi": 110,
     "figure.facecolor": "white", "savefig.facecolor": "white", "savefig.dpi": DPI,
 }
 # On top of it for pages of many small panels.
-PANELS = {"font.size": 7, "axes.titlesize": 7, "axes.titleweight": "normal", "legend.fontsize": 5.5}
+PANELS = {**dict.fromkeys(TEXTS, SMALL), "axes.titleweight": "normal"}
 COMMAS = FuncFormatter(lambda v, _: f"{v:,.10g}")
 
 
@@ -133,13 +135,14 @@ def plain_log(axis, subs: Sequence[int] = (1,)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def log_axis(axis, values, dense: float = 120) -> None:
-    """Makes an axis logarithmic; where its ends differ by a factor below `dense` it has labels at 2 and 5 too."""
+def log_axis(axis, values, dense: float = 120, least: int = 4) -> None:
+    """Makes an axis logarithmic; where its ends differ by a factor below `dense` it has labels at 2 and 5 too, and on a short
+    axis as many more as it takes for `least`."""
     known = np.asarray([v for v in np.ravel(values) if np.isfinite(v) and v > 0], dtype=float)
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
     plain_log(axis, (1, 2, 5) if len(known) and known.max() / known.min() < dense else (1,))
     if len(known) and known.max() / known.min() < 30:  # so short that 1, 2 and 5 may all lie outside
-        axis.set_major_locator(FixedLocator(units.log_ticks(float(known.min()), float(known.max()), dense)))
+        axis.set_major_locator(FixedLocator(units.log_ticks(float(known.min()), float(known.max()), dense, least)))
 
 
 def legend_below(figure: Figure, columns: int, title: str | None = None, handles: Sequence | None = None) -> None:
@@ -156,7 +159,7 @@ def legend_below(figure: Figure, columns: int, title: str | None = None, handles
     below = 0.08 + 0.165 * lines  # inches: the panels keep their height
     figure.set_figheight(figure.get_figheight() + below)
     room = below / figure.get_figheight()
-    figure.legend(list(shown.values()), list(shown), loc="lower center", ncol=columns, title=title, title_fontsize=7.5,
+    figure.legend(list(shown.values()), list(shown), loc="lower center", ncol=columns, title=title, title_fontsize=SIZE,
                   handletextpad=0.4, columnspacing=1.2, labelspacing=0.25, borderaxespad=0.1)
     figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
 

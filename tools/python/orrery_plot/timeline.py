@@ -11,7 +11,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from . import frames, palette, units
-from .style import COMMAS, SMALL, WIDTH, Picture, PlotError, grid_of, legend_below, styled, wrapped
+from .style import COMMAS, SIZE, SMALL, WIDTH, Picture, PlotError, grid_of, legend_below, styled, wrapped
 
 MOST_NAMES = 8  # of slices that have a look of their own
 MOST_TRACKS = 40
@@ -91,7 +91,7 @@ def _gantt(rows: pd.DataFrame, low: float, high: float) -> Picture:
     axes.set(xlim=((low) * factor, high * factor), ylim=(lines - 0.5 + 0.1, -0.6), xlabel=f"simulated time ({unit})")
     axes.xaxis.set_major_formatter(COMMAS)
     axes.set_yticks([top[n] + (depth[n] - 1) / 2 for n in names], [wrapped(n, 28) for n in names],
-                    fontsize=8 if lines < 25 else SMALL)
+                    fontsize=SIZE if lines < 25 else SMALL)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     for name in names[1:]:

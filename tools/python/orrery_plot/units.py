@@ -192,13 +192,13 @@ def duration_unit(largest: float) -> tuple[str, float]:
     return "µs", 1e6
 
 
-def log_ticks(low: float, high: float, dense: float) -> list[float]:
+def log_ticks(low: float, high: float, dense: float, least: int = 4) -> list[float]:
     """Labels of a logarithmic axis from `low` to `high`: powers of ten, with 2 and 5 between them where the ends are less
-    than a factor `dense` apart; on a short axis as many more as it takes for four, and even steps on the shortest."""
+    than a factor `dense` apart; on a short axis as many more as it takes for `least`, and even steps on the shortest."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     for parts in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
         ticks = [float(f"{part}e{decade}") for decade in decades for part in parts]
-        if high / low >= dense or (len(parts) > 1 and (high / low > 30 or sum(low <= tick <= high for tick in ticks) >= 4)):
+        if high / low >= dense or (len(parts) > 1 and (high / low > 30 or sum(low <= tick <= high for tick in ticks) >= least)):
             return ticks
     low, high = 0.9 * low, 1.1 * high  # an axis is a little longer than its values
     rough = (high - low) / 7

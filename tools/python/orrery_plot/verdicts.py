@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from . import frames, palette
-from .style import SMALL, WIDTH, Picture, PlotError, grid_of, styled, wrapped
+from .style import SIZE, SMALL, WIDTH, Picture, PlotError, grid_of, styled, wrapped
 
 LOW, HIGH = 0.30, 0.70  # where the ends of a band stand in its strip
 MOST = 40
@@ -66,7 +66,7 @@ def claims(rows: Sequence[Mapping] | pd.DataFrame) -> Picture:
     axes.set(xlim=(0, 1), ylim=(heights.sum(), -0.32))
     axes.axis("off")
     for x, text in ((0.0, _head(table)), (0.575, "expected band"), (0.745, "expected"), (0.875, "simulated")):
-        axes.text(x, -0.16, text, fontweight="bold", fontsize=7.5, va="center", ha="center" if x == 0.575 else "left")
+        axes.text(x, -0.16, text, fontweight="bold", fontsize=SIZE, va="center", ha="center" if x == 0.575 else "left")
     for row, text, middle, height in zip(table, texts, middles, heights):
         axes.axhline(middle - height / 2, color=palette.GRID, linewidth=0.6)
         axes.text(0, middle, text, fontsize=SMALL, va="center")

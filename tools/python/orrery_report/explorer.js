@@ -8,6 +8,7 @@
   const kDashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
   const kSaid = /_(s|j|w|hz|bytes|per_s|tokens)$/;  // names that say their unit
   const kGroups = 12;  // of a column of numbers; more are no groups
+  const kSize = 13;  // as figures.py has it
   const kFont = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/%\{/g, "% {");
 
@@ -179,7 +180,7 @@
     draw(width) {
       const kind = this.kind ? this.kind.value : "points", groups = Boolean(this.group && this.group.value);
       const spread = kind === "distribution" && !groups;
-      const axis = (name, log) => ({ title: { text: plain(name), standoff: 8, font: { size: 13 } }, gridcolor: "#e4e8ec",
+      const axis = (name, log) => ({ title: { text: plain(name), standoff: 8 }, gridcolor: "#e4e8ec",
         linecolor: "#5f6b7a", showline: true, zeroline: false, ticks: "outside", ticklen: 4, automargin: true,
         type: log.checked ? "log" : "linear", exponentformat: "none", tickformat: ",~g" });
       const title = (select) => {
@@ -190,7 +191,7 @@
       this.x.disabled = this.logX.disabled = groups;
       if (this.kind) this.kind.disabled = groups;
       if (!groups) this.told.replaceChildren();
-      const layout = { height: 460, ...(width ? { width } : {}), font: { family: kFont, size: 13, color: "#1f2933" },
+      const layout = { height: 460, ...(width ? { width } : {}), font: { family: kFont, size: kSize, color: "#1f2933" },
         hovermode: "closest", paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", margin: { l: 70, r: 24, t: 16, b: 56 },
         legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", itemsizing: "constant" },
         xaxis: axis(title(this.x), this.logX),

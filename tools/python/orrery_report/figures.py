@@ -21,6 +21,8 @@ Figure = dict
 
 OTHER_CLASSES = "all others"
 MAX_DEVICES = 32
+SIZE = 13  # of every text in a figure
+NOTE = 11  # but of notes inside it, and of small figures
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -41,7 +43,7 @@ def tinted(colour: str, alpha: float) -> str:
 
 
 def _axis(title: str, **more: object) -> dict:
-    return {"title": {"text": title, "standoff": 8, "font": {"size": 13}}, "gridcolor": palette.GRID,
+    return {"title": {"text": title, "standoff": 8}, "gridcolor": palette.GRID,
             "linecolor": palette.MUTED, "showline": True, "zeroline": False, "ticks": "outside", "ticklen": 4, "tickcolor": palette.MUTED,
             "automargin": True, **more}
 
@@ -67,18 +69,18 @@ def _padded(values: Iterable[np.ndarray]) -> list[float]:
 
 def _layout(height: int, **more: object) -> dict:
     base = {
-        "height": height, "font": {"family": FONT, "size": 13, "color": palette.INK}, "hovermode": "closest",
+        "height": height, "font": {"family": FONT, "size": SIZE, "color": palette.INK}, "hovermode": "closest",
         "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "margin": {"l": 70, "r": 24, "t": 16, "b": 56},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom",
                    "itemsizing": "constant", "itemwidth": 36},
-        "hoverlabel": {"font": {"family": FONT, "size": 12}},
+        "hoverlabel": {"font": {"family": FONT, "size": SIZE}},
     }
     return {**base, **more}
 
 
 def _panel_label(text: str, top: float, x: float = 0.0) -> dict:
     return {"text": f"<b>{text}</b>", "xref": "paper", "yref": "paper", "x": x, "y": top, "xanchor": "left",
-            "yanchor": "bottom", "showarrow": False, "font": {"size": 12.5}}
+            "yanchor": "bottom", "showarrow": False, "font": {"size": SIZE}}
 
 
 def latency(cdfs: dict[str, Cdf], targets: dict[str, float]) -> Figure:
@@ -100,7 +102,7 @@ def latency(cdfs: dict[str, Cdf], targets: dict[str, float]) -> Figure:
                        "line": {"color": colour, "width": 1.2, "dash": "dot"}})
         labels.append({"text": f"SLO {METRIC_NAMES[metric][0]} {units.text(target, 's')}", "xref": "x",
                        "yref": "paper", "x": math.log10(target), "y": 0.03, "xanchor": "left", "yanchor": "bottom",
-                       "showarrow": False, "font": {"color": colour, "size": 12}, "textangle": -90, "xshift": 2})
+                       "showarrow": False, "font": {"color": colour, "size": NOTE}, "textangle": -90, "xshift": 2})
     layout = _layout(
         520, xaxis=_axis("time (s)", **log_axis([c.value_s for c in cdfs.values()])),
         yaxis=_axis("fraction of samples at or below", range=[0, 1.005], dtick=0.2, exponentformat="none"),
@@ -274,7 +276,7 @@ def by_class(digest: EnergyDigest, parts: tuple[str, ...] = tuple(LEDGER)) -> Fi
         layout["annotations"].append(_panel_label(f"{label}, {units.text(total, unit)} in all", 1.0, domain[0]))
         data.append({
             "type": "bar", "orientation": "h", "xaxis": "x" + suffix, "y": [literal(c) for c in table.index],
-            "x": numbers(values * factor), "cliponaxis": False, "textposition": "outside", "textfont": {"size": 11.5},
+            "x": numbers(values * factor), "cliponaxis": False, "textposition": "outside", "textfont": {"size": NOTE},
             "marker": {"color": [palette.IDLE if c == "idle" else colour for c in table.index]},
             "text": units.bar_texts(values, unit),
             "hovertemplate": f"%{{y}}: %{{text}}<extra>{label}</extra>"})

@@ -6,6 +6,7 @@ set of each.
 
 from __future__ import annotations
 
+from .figures import NOTE
 from .markup import Sheet, escape
 
 HEIGHT = 210
@@ -18,7 +19,7 @@ def _axis(axis: dict, **more: object) -> dict:
     title = kept.get("title")
     text = title.get("text", "") if isinstance(title, dict) else str(title or "")
     text = str(more.pop("text", text))
-    return {**kept, "title": {"text": text, "standoff": 4, "font": {"size": 11}}, "tickfont": {"size": 10.5}, **more}
+    return {**kept, "title": {"text": text, "standoff": 4, "font": {"size": NOTE}}, "tickfont": {"size": NOTE}, **more}
 
 
 def _latency(figure: dict) -> tuple[list[int], dict]:
@@ -64,7 +65,7 @@ def strip(sheet: Sheet) -> str:
             continue
         if key == "classes" and "energy" in whole["layout"]["xaxis"]["title"]["text"]:
             title = "Where energy goes"
-        font = {**whole["layout"]["font"], "size": 11}
+        font = {**whole["layout"]["font"], "size": NOTE}
         sheet.figures[f"small-{key}"] = {"of": key, "traces": traces, "set": {"textposition": "none"}, "layout": {
             "height": HEIGHT, "margin": MARGIN, "font": font, "hovermode": "closest",
             **{name: whole["layout"][name] for name in ("paper_bgcolor", "plot_bgcolor", "hoverlabel")}, **layout}}

@@ -7,7 +7,7 @@ import numpy as np
 from orrery_plot import palette, units
 from orrery_plot.outcomes import axis_label, scale_of
 
-from .figures import Figure, _axis, _layout, _panel_label, literal, numbers, tinted
+from .figures import NOTE, Figure, _axis, _layout, _panel_label, literal, numbers, tinted
 from .study_digest import Points, Shown
 from .study_store import Study
 
@@ -125,7 +125,7 @@ def interactions(found: dict) -> Figure | None:
     names = [literal(name) for name in shown]
     most = float(np.nanmax(cells)) or 1.0
     notes = [{"text": f"{cells[i][j]:.1f}", "x": names[j], "y": names[i], "showarrow": False,
-              "font": {"size": 12, "color": "#ffffff" if cells[i][j] > 0.55 * most else palette.INK}}
+              "font": {"size": NOTE, "color": "#ffffff" if cells[i][j] > 0.55 * most else palette.INK}}
              for i in range(len(names)) for j in range(i + 1)] if len(names) <= 9 else []
     layout = _layout(110 + 40 * len(names), margin={"l": 130, "r": 30, "t": 16, "b": 50}, annotations=notes,
                      xaxis=_axis("", type="category", showgrid=False, ticks=""),

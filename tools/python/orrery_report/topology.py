@@ -8,7 +8,7 @@ import pandas as pd
 from orrery_plot import palette, units
 from orrery_plot.places import cables_of, family, nodes_of, places_of
 
-from .figures import Figure, _layout, literal
+from .figures import NOTE, Figure, _layout, literal
 
 MOST_CABLES = 4000  # that a page draws
 BINS = 5
@@ -77,7 +77,7 @@ def topology(links: pd.DataFrame, config: dict) -> Figure | None:
         data.append({"type": "scatter", "mode": "markers+text" if len(nodes) <= NAMED else "markers",
                      "name": f"{len(own)} {literal(name)}", "x": [places[node][0] for node in own],
                      "y": [places[node][1] for node in own], "text": [literal(node) for node in own], "textposition": "top center",
-                     "textfont": {"size": 10}, "hovertemplate": "%{text}<extra></extra>",
+                     "textfont": {"size": NOTE}, "hovertemplate": "%{text}<extra></extra>",
                      "marker": {"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 9 if len(nodes) <= NAMED else 5, "color": "#ffffff",
                                 "line": {"color": palette.INK, "width": 1.2}}})
     hidden = {"visible": False, "showgrid": False, "zeroline": False}
