@@ -270,7 +270,15 @@ class Packages(Installed):
         for field in ("libfmt9", "libsqlite3-0", "libc6", "python3-pandas", "Section: science", "Maintainer:", "Installed-Size:"):
             self.assertIn(field, control["orrery"])
         self.assertIn("libboost-dev", control["orrery-dev"])
-        inside = run("dpkg-deb", "-c", next(folder.glob("orrery-dev_*"))).stdout
+
+    def test_the_same_tree_gives_the_same_bytes(self):
+        again = self.scratch / "again"
+        run("cpack", "-G", "DEB", "-B", again, cwd=BUILD)
+        for package in (self.scratch / "packages").glob("*.deb"):
+            self.assertEqual(package.read_bytes(), (again / package.name).read_bytes(), package.name)
+
+    def test_development_files_alone(self):
+        inside = run("dpkg-deb", "-c", next((self.scratch / "packages").glob("orrery-dev_*"))).stdout
         self.assertNotIn("/bin/", inside)
         self.assertNotIn(str(SOURCE), inside)
 

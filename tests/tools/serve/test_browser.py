@@ -178,7 +178,7 @@ class Pages(ServedTest, browser.TestCase):
         self.page.click("#pick")
         self.page.type("parabola")
         self.page.click("#starts a.all")
-        self.page.wait("return location.pathname === '/sweep' && document.querySelector('#points').textContent === '30 points'", limit_s=20)
+        self.page.wait("return location.pathname === '/sweep' && document.querySelector('#points')?.textContent === '30 points'", limit_s=20)
         self.assertEqual(self.page.run("return document.querySelector('#mode').value"), "sweep")
         self.page.click("#set")
         self.page.type("base.workload.functoin=srn")
@@ -194,10 +194,10 @@ class Pages(ServedTest, browser.TestCase):
         self.at_rest()
 
     def test_a_search_shows_its_drivers(self):
-        self.visit("/sweep?from=shipped:search_toy", "return document.querySelector('#points').textContent.includes('would look at')")
+        self.visit("/sweep?from=shipped:search_toy", "return document.querySelector('#points')?.textContent.includes('would look at')")
         self.assertEqual(self.page.run("return document.querySelector('#driver').value"), "nsga2")
         self.page.run("const b = document.querySelector('#budget'); b.value = 60; b.dispatchEvent(new Event('input'))")
-        self.page.wait("return document.querySelector('#points').textContent.includes('60')", limit_s=20)
+        self.page.wait("return document.querySelector('#points')?.textContent.includes('60')", limit_s=20)
         self.page.resize(420, 900)
         self.fits("a study to be run on a telephone")
         self.at_rest()
