@@ -7,16 +7,6 @@
 
 namespace orrery::experiments {
 
-sim::FieldRows<ReplayedRouter> ReplayedRouter::fields() {
-  using R = ReplayedRouter;
-  static const auto table = sim::joined(
-      sim::inherited<R>(RouterSource::fields()),
-      sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
-                                 "Share of the trace, its first tokens, that policies.placement sees and that is not "
-                                 "replayed.")});
-  return table;
-}
-
 std::int64_t expert_layers(const models::ModelConfig& model) {
   std::int64_t count = 0;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) count += model.has_experts(layer) ? 1 : 0;

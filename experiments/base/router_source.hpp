@@ -31,7 +31,14 @@ struct RouterSource {
 /// Router choices beside other work. The first tokens show a placement what to expect; the others are replayed.
 struct ReplayedRouter : RouterSource {
   double planned = 0.25;
-  static sim::FieldRows<ReplayedRouter> fields();
+  static constexpr auto fields() {
+    using R = ReplayedRouter;
+    return sim::joined(
+        sim::inherited<R>(RouterSource::fields()),
+        sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
+                                   "Share of the trace, its first tokens, that policies.placement sees and that is not "
+                                   "replayed.")});
+  }
 };
 
 /// Layers of a model that have experts.

@@ -13,14 +13,24 @@ std::vector<double> loads(const traces::RouterTrace& trace, std::size_t layer, s
   return {counts.begin(), counts.end()};
 }
 
-/// Tokens of the range that chose expert a in a layer and b in the next.
-std::vector<double> transitions(const traces::RouterTrace& trace, std::size_t layer, TokenRange range) {
+/// How often tokens chose expert a in a layer and b in the next.
+std::vector<double> transitions(const traces::RouterTrace& trace, std::size_t layer, std::span<const double> times) {
   const auto experts = static_cast<std::size_t>(trace.experts);
   std::vector<double> out(experts * experts, 0);
-  for (std::int64_t t = range.first; t < range.last; ++t)
+  for (std::size_t token = 0; token < times.size(); ++token) {
+    if (times[token] == 0) continue;
+    const auto t = static_cast<std::int64_t>(token);
     for (const traces::ExpertId a : trace.choices(layer, t, t + 1))
-      for (const traces::ExpertId b : trace.choices(layer + 1, t, t + 1)) ++out[a * experts + b];
+      for (const traces::ExpertId b : trace.choices(layer + 1, t, t + 1)) out[a * experts + b] += times[token];
+  }
   return out;
+}
+
+/// Once for each token of a range.
+std::vector<double> once(const traces::RouterTrace& trace, TokenRange range) {
+  std::vector<double> times(static_cast<std::size_t>(trace.tokens()), 0);
+  std::fill(times.begin() + range.first, times.begin() + range.last, 1.0);
+  return times;
 }
 
 /// Rows from each GPU to each between two layers, replicas sharing alike.
@@ -59,11 +69,21 @@ double PlacementJudgement::worst() const {
 }
 
 policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, TokenRange range) {
+  return placement_view(trace, once(trace, range));
+}
+
+policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, std::span<const double> times) {
   policies::ExpertPlacementView view;
-  for (std::size_t layer = 0; layer < trace.layers.size(); ++layer)
-    view.loads.push_back(loads(trace, layer, range.first, range.last));
+  for (std::size_t layer = 0; layer < trace.layers.size(); ++layer) {
+    std::vector<double>& loads = view.loads.emplace_back(static_cast<std::size_t>(trace.experts), 0.0);
+    for (std::size_t token = 0; token < times.size(); ++token) {
+      if (times[token] == 0) continue;
+      const auto t = static_cast<std::int64_t>(token);
+      for (const traces::ExpertId expert : trace.choices(layer, t, t + 1)) loads[expert] += times[token];
+    }
+  }
   for (std::size_t layer = 0; layer + 1 < trace.layers.size(); ++layer)
-    view.transitions.push_back(transitions(trace, layer, range));
+    view.transitions.push_back(transitions(trace, layer, times));
   return view;
 }
 
@@ -85,8 +105,8 @@ PlacementJudgement judge_placement(const traces::RouterTrace& trace, TokenRange 
   PlacementJudgement out{.layers = layer_imbalances(trace, range, batch, placement, gpus)};
   const auto count = static_cast<std::size_t>(gpus);
   for (std::size_t layer = 0; gpus > 1 && layer + 1 < trace.layers.size(); ++layer) {
-    const std::vector<double> rows = exchanged(transitions(trace, layer, range), placement[layer], placement[layer + 1],
-                                               static_cast<std::size_t>(trace.experts), count);
+    const std::vector<double> rows = exchanged(transitions(trace, layer, once(trace, range)), placement[layer],
+                                               placement[layer + 1], static_cast<std::size_t>(trace.experts), count);
     double most = 0, all = 0;
     for (std::size_t g = 0; g < count; ++g)
       for (std::size_t h = 0; h < count; ++h) {

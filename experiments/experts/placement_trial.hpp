@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "policies/expert_placement/expert_placement.hpp"
@@ -27,6 +28,8 @@ struct PlacementJudgement {
 /// What a policy decides by: how often tokens of the range chose each expert, layer by layer. The machine is the
 /// caller's to fill in.
 policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, TokenRange range);
+/// The same of tokens that count so many times each.
+policies::ExpertPlacementView placement_view(const traces::RouterTrace& trace, std::span<const double> times);
 
 /// (most - mean) / mean of the rows that GPUs get, of each layer; batches as judge_placement has them.
 std::vector<double> layer_imbalances(const traces::RouterTrace& trace, TokenRange range, std::int64_t batch,

@@ -64,10 +64,41 @@ std::optional<std::string> ServingSetup::State::place_experts(ReplicaKind& kind)
     return fmt::format("policies.placement: {}", why);
   const auto policy = config.policies.placement.make();
   if (const std::string why = policy->obstacle(view); !why.empty()) return fmt::format("policies.placement: {}", why);
-  kind.replay = std::make_shared<const RouterReplay>(
+  if (config.policies.rebalance && kind.stages > 1)
+    return "policies.rebalance: expected one pipeline stage, whose ranks hold all layers";
+  kind.experts = policy->place(view);
+  kind.replay = std::make_shared<RouterReplay>(
       std::make_shared<const traces::RouterTrace>(traces::part_of(all, config.planned_tokens, all.tokens())),
-      policy->place(view), kind.expert_parallel, kind.data_parallel);
+      kind.experts, kind.expert_parallel, kind.data_parallel, config.workload.router->walk);
+  view.loads.clear();
+  view.transitions.clear();
+  kind.experts_over = std::move(view);
   return std::nullopt;
+}
+
+std::shared_ptr<Rebalancer> ServingSetup::State::rebalancer(const ReplicaKind& kind) const {
+  if (!config.policies.rebalance || kind.replay == nullptr) return nullptr;
+  const models::Transformer& shared = kind.transformer();
+  ExpertLinks links;
+  const std::optional<hw::LinkParams> lanes = between_lanes(kind);
+  links.node_bandwidth = lanes ? lanes->bandwidth : on_network(kind, 0, part(kind).device).link.bandwidth;
+  links.bandwidth = links.node_bandwidth;
+  links.node_ranks = kind.expert_parallel;
+  if (const std::optional<ExpertExchange> exchange = expert_exchange(kind)) {
+    links.node_ranks = exchange->params.node_devices;
+    links.bandwidth = exchange->params.nic.value_or(hw::deepep_v1(exchange->params.kernel).nic);
+  }
+  links.bytes.assign(kind.replay->layers(), 0);
+  links.layers.assign(kind.replay->layers(), 0);
+  std::size_t routed = 0;
+  for (const std::int32_t of : shared.kind_of) {
+    if (!shared.kinds[static_cast<std::size_t>(of)].experts) continue;
+    const std::size_t layer = kind.replay->layer_of(routed++);
+    links.bytes[layer] = models::expert_bytes(shared, static_cast<std::size_t>(of));  // experts of a model are alike
+    ++links.layers[layer];
+  }
+  return std::make_shared<Rebalancer>(*kind.replay, *config.policies.rebalance, config.policies.placement.make(),
+                                      kind.experts_over, kind.experts, std::move(links));
 }
 
 }  // namespace orrery::experiments

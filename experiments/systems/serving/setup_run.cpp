@@ -220,6 +220,8 @@ class RunMembers {
       : state_(state), config_(state.config), engine_(engine), host_(host), seed_(seed), fabric_(fabric) {}
 
   void add_to(Cluster& cluster) {
+    for (const auto& kind : state_.kinds)
+      if (kind->replay != nullptr) kind->replay->forget();  // placements of a run before
     for (std::size_t g = 0; g < config_.groups.size(); ++g)
       for (std::int64_t i = 0; i < config_.groups[g].params.count; ++i) cluster.add(member(g, cluster.size()));
   }
@@ -246,9 +248,12 @@ class RunMembers {
         flows && kind.stages == 1 ? state_.wire(kind, number, engine_, *fabric_) : nullptr;
     member.one_scheduler = kind.one_scheduler ? kind.lanes : 0;
     const std::int64_t apart = kind.one_scheduler ? 1 : kind.lanes;
-    for (std::int64_t lane = 0; lane < apart; ++lane)  // lanes of a pipeline have one host beside their devices
+    const std::shared_ptr<Rebalancer> rebalancer = state_.rebalancer(kind);
+    for (std::int64_t lane = 0; lane < apart; ++lane) {  // lanes of a pipeline have one host beside their devices
       member.lanes.push_back(
           lane_of(group, kind, number, wire, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
+      member.lanes.back().rebalancer = rebalancer;
+    }
     return member;
   }
 

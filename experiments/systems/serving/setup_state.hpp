@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "experiments/systems/serving/pricing/router_replay.hpp"
+#include "experiments/systems/serving/replica/rebalancer.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
 #include "experiments/systems/serving/system.hpp"
@@ -68,11 +69,13 @@ struct ReplicaKind {
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   std::int64_t beside_bytes = 0;  ///< of usable memory beside each device, which holds the KV cache; 0: there is none
   policies::KvGeometry geometry;  ///< of a lane, or of all lanes of one scheduler
-  std::int64_t cache_per_token = 0;            ///< bytes over all devices, drafts left out
-  std::int64_t block_bytes = 0;                ///< of the KV cache that it was made for
-  std::shared_ptr<const RouterReplay> replay;  ///< where router choices are replayed; else null
-  IterationStack models;                       ///< the one on top prices iterations (of a pipeline: those of a stage)
-  bool clocked = false;                        ///< they have modes, the clocks to choose from
+  std::int64_t cache_per_token = 0;               ///< bytes over all devices, drafts left out
+  std::int64_t block_bytes = 0;                   ///< of the KV cache that it was made for
+  std::shared_ptr<RouterReplay> replay;           ///< where router choices are replayed; else null
+  policies::ExpertPlacementView experts_over;     ///< what its experts are placed over, …
+  std::vector<policies::LayerPlacement> experts;  ///< … and where they are when a run begins
+  IterationStack models;  ///< the one on top prices iterations (of a pipeline: those of a stage)
+  bool clocked = false;   ///< they have modes, the clocks to choose from
   std::unique_ptr<DraftModels> drafts;
 
   const models::Transformer& transformer() const { return layouts.front().transformer; }
@@ -127,6 +130,8 @@ struct ServingSetup::State {
   /// Makes what replays router choices over the kind's ranks, where there are any; says why the experts cannot be
   /// placed.
   std::optional<std::string> place_experts(ReplicaKind& kind) const;
+  /// Who moves experts while a replica of the kind serves; null: nobody.
+  std::shared_ptr<Rebalancer> rebalancer(const ReplicaKind& kind) const;
   /// How rows of experts travel between its ranks, where the config says.
   std::optional<ExpertExchange> expert_exchange(const ReplicaKind& kind) const;
   std::optional<std::string> make_layouts(const ReplicaGroup& group, ReplicaKind& kind);

@@ -140,7 +140,14 @@ const FigureTable<RoutedTotals>& routed_table() {
        [](const RoutedTotals& it) { return ratio(static_cast<double>(it.experts), static_cast<double>(it.layers)); }},
       {"imbalance", "ratio",
        "Rows of the rank of expert parallelism that has most of them, over the mean of the ranks, less 1.",
-       [](const RoutedTotals& it) { return ratio(static_cast<double>(it.most_rows) - it.mean_rows, it.mean_rows); }}};
+       [](const RoutedTotals& it) { return ratio(static_cast<double>(it.most_rows) - it.mean_rows, it.mean_rows); }},
+      {"placements", "count", "How often experts were placed anew (policies.rebalance).",
+       [](const RoutedTotals& it) { return it.placements; }},
+      {"moved", "count", "Experts that ranks copied for it, each layer's counted.",
+       [](const RoutedTotals& it) { return it.moved_experts; }},
+      {"moved_bytes", "B", "Their weights.", [](const RoutedTotals& it) { return it.moved_bytes; }},
+      {"move_s", "s", "Time of the copies; iterations wait for it, unless policies.rebalance.overlap.",
+       [](const RoutedTotals& it) { return static_cast<double>(it.move_ps) * 1e-12; }}};
   return table;
 }
 

@@ -477,6 +477,9 @@ sim::FieldRows<PoliciesParams> PoliciesParams::fields() {
                   "of the trace."),
       sim::field("redundant", &P::redundant, sim::Unit::count, sim::between(0, 1 << 16),
                  "Slots of a layer, over all ranks, beyond one an expert (workload.router)."),
+      sim::only_if_given(sim::field("rebalance", &P::rebalance,
+                                    "When the experts of a replica are placed anew while it serves (workload.router); "
+                                    "none: they stay where they are.")),
       sim::only_if_given(passes_field(&P::passes))};
   return table;
 }

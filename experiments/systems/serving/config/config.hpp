@@ -20,6 +20,7 @@
 #include "experiments/systems/serving/config/kv_tiers.hpp"
 #include "experiments/systems/serving/pricing/attention_memory.hpp"
 #include "experiments/systems/serving/pricing/expert_exchange.hpp"
+#include "experiments/systems/serving/pricing/rebalance.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/pricing/host_weights.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
@@ -93,6 +94,12 @@ struct PredictorParams {
   static sim::FieldRows<PredictorParams> fields();
 };
 
+/// Router choices beside requests.
+struct ServedRouter : ReplayedRouter {
+  std::int64_t walk = 0;
+  static sim::FieldRows<ServedRouter> fields();
+};
+
 struct WorkloadParams {
   double rate_scale = 1;
   std::optional<std::int64_t> limit, clients;
@@ -103,7 +110,7 @@ struct WorkloadParams {
   std::optional<traces::GeneratorParams> generator;         ///< or this
   std::optional<ProgramsParams> program;                    ///< or this
   std::optional<traces::ArrivalRegistry::Choice> arrivals;  ///< with a trace only
-  std::optional<ReplayedRouter> router;
+  std::optional<ServedRouter> router;
 
   static sim::FieldRows<WorkloadParams> fields();
 };
@@ -175,6 +182,7 @@ struct PoliciesParams {
   policies::PartitionRegistry::Choice partition;
   policies::ExpertPlacementRegistry::Choice placement;
   std::int64_t redundant = 0;
+  std::optional<RebalanceParams> rebalance;
   sim::Node passes;  ///< read_passes: an order of several
 
   static sim::FieldRows<PoliciesParams> fields();

@@ -10,6 +10,16 @@
 
 namespace orrery::experiments {
 
+sim::FieldRows<ServedRouter> ServedRouter::fields() {
+  using R = ServedRouter;
+  static const auto table = sim::joined(
+      sim::inherited<R>(ReplayedRouter::fields()),
+      sim::FieldTable{sim::field("walk", &R::walk, sim::Unit::tokens, sim::between(0, 1 << 30),
+                                 "Request r begins at token r x walk of the trace, so that what is popular changes as "
+                                 "the trace does. 0: requests are scattered over the trace.")});
+  return table;
+}
+
 void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faults& faults) {
   if (!config.workload.router) {
     const sim::Node policies = section(root, "policies");
@@ -18,6 +28,16 @@ void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faul
     if (config.policies.placement.name != "contiguous")
       faults.add(place_of(policies, "placement"),
                  "expected contiguous without workload.router, which says what experts are asked for");
+    if (config.policies.rebalance)
+      faults.add(place_of(policies, "rebalance"), "expected none without workload.router, which says what changes");
+  } else if (config.policies.rebalance) {
+    const sim::Node policies = section(root, "policies");
+    if (config.policies.placement.name == "contiguous")
+      faults.add(place_of(policies, "rebalance"), "expected none beside placement contiguous, which asks for no loads",
+                 "policies.placement");
+    if (config.policies.rebalance->window > config.policies.rebalance->interval)
+      faults.add(place_of(section(policies, "rebalance"), "window"),
+                 fmt::format("expected at most the interval, {} iterations", config.policies.rebalance->interval));
   }
   if (!config.workload.router || !faults.empty()) return;
   const sim::Node router = section(section(root, "workload"), "router");

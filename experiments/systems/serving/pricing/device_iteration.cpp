@@ -118,20 +118,21 @@ void DeviceIterationModel::add_replayed(std::size_t kind, const Segment& segment
   }
   for (std::size_t of_trace = 0; of_trace < stands_for_.size(); ++of_trace) {
     if (stands_for_[of_trace] == 0) continue;
-    replay_->count(of_trace, stretches_, rows_);
-    add_experts(kind, tokens, of_trace, stands_for_[of_trace], out);
+    const RouterReplay::Place place{segment.placement, of_trace};
+    replay_->count(place, stretches_, rows_);
+    add_experts(kind, tokens, place, stands_for_[of_trace], out);
   }
 }
 
-void DeviceIterationModel::add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers,
-                                       CostParts& out) {
-  const RouterReplay::Sums all = replay_->sums(of_trace, rows_);
+void DeviceIterationModel::add_experts(std::size_t kind, std::int64_t tokens, RouterReplay::Place place,
+                                       std::int64_t layers, CostParts& out) {
+  const RouterReplay::Sums all = replay_->sums(place, rows_);
   const std::int64_t ranks = replay_->ranks();
   std::int64_t longest = -1;
-  for (const std::size_t rank : replay_->busiest(of_trace, rows_)) {
+  for (const std::size_t rank : replay_->busiest(place, rows_)) {
     candidate_.clear();
     std::int64_t time = 0;
-    const models::RoutedRows mine = replay_->of_rank(of_trace, rank, rows_);
+    const models::RoutedRows mine = replay_->of_rank(place, rank, rows_);
     const auto lower = [&](models::Launches& to) {
       kernels_->experts(kind, tokens, mine, to);
       for (models::Communication& c : to.communications)

@@ -89,7 +89,8 @@ class DeviceIterationModel final : public IterationModel {
   void add_replayed(std::size_t kind, const Segment& segment, std::int64_t layers, CostParts& out);
   /// Adds the experts of layers that get these rows, on the slowest rank, and the exchange of rows, which lasts as long
   /// as the fullest rank's.
-  void add_experts(std::size_t kind, std::int64_t tokens, std::size_t of_trace, std::int64_t layers, CostParts& out);
+  void add_experts(std::size_t kind, std::int64_t tokens, RouterReplay::Place place, std::int64_t layers,
+                   CostParts& out);
 
   std::shared_ptr<const DecoderKernels> kernels_;
   hw::Device device_;

@@ -33,6 +33,7 @@ struct Segment {
   PrefillSums prefill;
   DecodeSums decode;
   std::vector<TokenRun> runs;  ///< all of the tokens, where router choices are replayed (RouterReplay); else none
+  std::int32_t placement = 0;  ///< of the experts that these choose, of those that RouterReplay has
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 

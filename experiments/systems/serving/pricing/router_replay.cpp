@@ -8,11 +8,20 @@ namespace orrery::experiments {
 
 RouterReplay::RouterReplay(std::shared_ptr<const traces::RouterTrace> trace,
                            const std::vector<policies::LayerPlacement>& placement, std::int64_t ranks,
-                           std::int64_t groups)
-    : trace_(std::move(trace)), ranks_(static_cast<std::size_t>(ranks)), groups_(groups), tokens_(trace_->tokens()) {
+                           std::int64_t groups, std::int64_t walk)
+    : trace_(std::move(trace)),
+      ranks_(static_cast<std::size_t>(ranks)),
+      groups_(groups),
+      tokens_(trace_->tokens()),
+      walk_(walk) {
   if (tokens_ < 1) throw std::invalid_argument("router replay: expected a trace with tokens");
-  if (placement.size() != trace_->layers.size())
+  add(placement);
+}
+
+std::int32_t RouterReplay::add(const std::vector<policies::LayerPlacement>& placement) {
+  if (placement.size() != layers())
     throw std::invalid_argument("router replay: expected a placement of each layer of the trace");
+  std::vector<Layer>& placed_layers = placements_.emplace_back();
   for (const policies::LayerPlacement& placed : placement) {
     Layer layer;
     layer.first.resize(ranks_ + 1, 0);
@@ -22,14 +31,18 @@ RouterReplay::RouterReplay(std::shared_ptr<const traces::RouterTrace> trace,
       ++layer.first[static_cast<std::size_t>(placed.gpu[slot]) + 1];
     }
     std::partial_sum(layer.first.begin(), layer.first.end(), layer.first.begin());
-    for (const std::vector<std::size_t>& slots : layer.slots) layer.replicated = layer.replicated || slots.size() > 1;
-    for (const traces::ExpertId expert : trace_->layers[layers_.size()].choices)
-      layer.chosen.push_back(static_cast<std::uint32_t>(layer.slots[expert].front()));
-    layers_.push_back(std::move(layer));
+    placed_layers.push_back(std::move(layer));
   }
+  return static_cast<std::int32_t>(std::ssize(placements_)) - 1 + forgotten_;
+}
+
+void RouterReplay::forget() {
+  forgotten_ += static_cast<std::int32_t>(std::ssize(placements_)) - 1;
+  placements_.resize(1);
 }
 
 std::int64_t RouterReplay::start_of(std::int64_t request) const {
+  if (walk_ > 0) return static_cast<std::int64_t>(static_cast<__int128>(request) * walk_ % tokens_);
   // Multiples of the golden ratio's fraction leave the largest gaps between any number of places.
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;  // of 2^64
   const auto fraction = static_cast<unsigned __int128>(static_cast<std::uint64_t>(request) * kGolden);
@@ -49,28 +62,25 @@ void RouterReplay::find(std::span<const TokenRun> runs, std::vector<Stretch>& ou
   }
 }
 
-void RouterReplay::count(std::size_t layer, std::span<const Stretch> stretches, std::vector<std::int64_t>& rows) const {
-  const Layer& placed = layers_[layer];
-  rows.assign(placed.first.back(), 0);
-  // An expert's rows stand at its first slot until all are counted.
-  const std::uint32_t* const chosen = placed.chosen.data();
+void RouterReplay::count(Place place, std::span<const Stretch> stretches, std::vector<std::int64_t>& rows) const {
+  const Layer& placed = at(place);
+  std::vector<std::int64_t> of_experts(placed.slots.size(), 0);
+  const traces::ExpertId* const chosen = trace_->layers[place.layer].choices.data();
   for (const Stretch& stretch : stretches)
     for (std::int64_t i = stretch.first * trace_->top_k; i < stretch.last * trace_->top_k; ++i)
-      rows[chosen[i]] += stretch.times;
-  if (!placed.replicated) return;
-  for (const std::vector<std::size_t>& slots : placed.slots) {
-    const auto replicas = static_cast<std::int64_t>(slots.size());
-    if (replicas == 1) continue;
-    const std::int64_t all = rows[slots.front()];
+      of_experts[chosen[i]] += stretch.times;
+  rows.assign(placed.first.back(), 0);
+  for (std::size_t expert = 0; expert < placed.slots.size(); ++expert) {
+    const std::vector<std::size_t>& slots = placed.slots[expert];
+    const std::int64_t all = of_experts[expert], replicas = std::ssize(slots);
     for (std::int64_t r = 0; r < replicas; ++r)
       rows[slots[static_cast<std::size_t>(r)]] = all / replicas + (r < all % replicas ? 1 : 0);
   }
 }
 
-models::RoutedRows RouterReplay::of_rank(std::size_t layer, std::size_t rank,
-                                         std::span<const std::int64_t> rows) const {
+models::RoutedRows RouterReplay::of_rank(Place place, std::size_t rank, std::span<const std::int64_t> rows) const {
   models::RoutedRows out;
-  for (const std::int64_t of_slot : own(layer, rank, rows)) {
+  for (const std::int64_t of_slot : own(place, rank, rows)) {
     if (of_slot == 0) continue;
     ++out.experts;
     out.rows += of_slot;
@@ -81,11 +91,11 @@ models::RoutedRows RouterReplay::of_rank(std::size_t layer, std::size_t rank,
   return out;
 }
 
-std::vector<std::size_t> RouterReplay::busiest(std::size_t layer, std::span<const std::int64_t> rows) const {
+std::vector<std::size_t> RouterReplay::busiest(Place place, std::span<const std::int64_t> rows) const {
   std::size_t fullest = 0, widest = 0;
   std::int64_t most_rows = -1, most_experts = -1;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    const auto mine = own(layer, rank, rows);
+    const auto mine = own(place, rank, rows);
     const std::int64_t sum = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});
     const std::int64_t experts = std::ranges::count_if(mine, [](std::int64_t of_slot) { return of_slot > 0; });
     if (sum > most_rows) most_rows = sum, fullest = rank;
@@ -94,10 +104,10 @@ std::vector<std::size_t> RouterReplay::busiest(std::size_t layer, std::span<cons
   return fullest == widest ? std::vector{fullest} : std::vector{fullest, widest};
 }
 
-RouterReplay::Sums RouterReplay::sums(std::size_t layer, std::span<const std::int64_t> rows) const {
+RouterReplay::Sums RouterReplay::sums(Place place, std::span<const std::int64_t> rows) const {
   Sums out;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    const auto mine = own(layer, rank, rows);
+    const auto mine = own(place, rank, rows);
     const std::int64_t sum = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});
     out.rows += sum;
     out.experts += std::ranges::count_if(mine, [](std::int64_t of_slot) { return of_slot > 0; });
@@ -106,11 +116,11 @@ RouterReplay::Sums RouterReplay::sums(std::size_t layer, std::span<const std::in
   return out;
 }
 
-void RouterReplay::book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times,
+void RouterReplay::book(Place place, std::span<const std::int64_t> rows, std::int64_t times,
                         RoutedTotals& totals) const {
   std::int64_t experts = 0;
-  for (const std::vector<std::size_t>& slots : layers_[layer].slots) experts += rows[slots.front()] > 0 ? 1 : 0;
-  const Sums of = sums(layer, rows);
+  for (const std::vector<std::size_t>& slots : at(place).slots) experts += rows[slots.front()] > 0 ? 1 : 0;
+  const Sums of = sums(place, rows);
   totals.layers += times;
   totals.experts += times * experts;
   totals.most_rows += times * of.most_rows;

@@ -8,8 +8,9 @@
 // taken to have as many, at other places of the trace, evenly apart.
 //
 // Ranks of expert parallelism have slots, each with an expert, as a placement says; the replicas of an expert share its
-// rows alike. Left out: that what a trace's text says is not what the request says, samples of one request that part
-// ways (they stay side by side), placements that change during the run.
+// rows alike. Placements may follow each other during a run (replica/rebalancer.hpp): a segment names the one that its
+// tokens find. Left out: that what a trace's text says is not what the request says, samples of one request that part
+// ways (they stay side by side).
 #pragma once
 
 #include <cstdint>
@@ -30,21 +31,34 @@ struct RoutedTotals {
   std::int64_t experts = 0;    ///< with at least one row
   std::int64_t most_rows = 0;  ///< of the rank that has most of them
   double mean_rows = 0;        ///< of a rank
+  // Of placements during the run (replica/rebalancer.hpp).
+  std::int64_t placements = 0, moved_experts = 0, moved_bytes = 0;
+  __int128 move_ps = 0;
   void add(const RoutedTotals& other) {
     layers += other.layers;
     experts += other.experts;
     most_rows += other.most_rows;
     mean_rows += other.mean_rows;
+    placements += other.placements;
+    moved_experts += other.moved_experts;
+    moved_bytes += other.moved_bytes;
+    move_ps += other.move_ps;
   }
 };
 
 class RouterReplay {
  public:
-  /// `placement`: of each layer of the trace, over `ranks`. `groups` of the ranks attend for requests of their own.
+  /// `placement`: the first, of each layer of the trace, over `ranks`. `groups` of the ranks attend for requests of
+  /// their own. `walk`: request r begins at token r walk of the trace; 0: where the golden ratio puts it.
   RouterReplay(std::shared_ptr<const traces::RouterTrace> trace, const std::vector<policies::LayerPlacement>& placement,
-               std::int64_t ranks, std::int64_t groups);
+               std::int64_t ranks, std::int64_t groups, std::int64_t walk = 0);
 
-  std::size_t layers() const { return layers_.size(); }
+  const traces::RouterTrace& trace() const { return *trace_; }
+  std::size_t layers() const { return trace_->layers.size(); }
+  /// One more placement: its number. 0 is the first.
+  std::int32_t add(const std::vector<policies::LayerPlacement>& placement);
+  /// Drops all but the first; numbers are not given again.
+  void forget();
   /// The layer of the trace that stands for the model's n-th with experts.
   std::size_t layer_of(std::size_t expert_layer) const { return expert_layer % layers(); }
 
@@ -54,41 +68,49 @@ class RouterReplay {
   };
   /// The tokens that stand for these, of all groups.
   void find(std::span<const TokenRun> runs, std::vector<Stretch>& out) const;
-  /// Rows of each slot of a layer of the trace. O(tokens top_k + slots).
-  void count(std::size_t layer, std::span<const Stretch> stretches, std::vector<std::int64_t>& rows) const;
+  /// A layer of the trace under a placement.
+  struct Place {
+    std::int32_t placement = 0;
+    std::size_t layer = 0;
+  };
+  /// Rows of each slot. O(tokens top_k + experts + slots).
+  void count(Place place, std::span<const Stretch> stretches, std::vector<std::int64_t>& rows) const;
   /// What a rank's experts get of rows that were counted.
-  models::RoutedRows of_rank(std::size_t layer, std::size_t rank, std::span<const std::int64_t> rows) const;
+  models::RoutedRows of_rank(Place place, std::size_t rank, std::span<const std::int64_t> rows) const;
   /// Ranks that may be the slowest: that with most rows, and that with most experts to read (of equals the first); one
   /// where they are the same.
-  std::vector<std::size_t> busiest(std::size_t layer, std::span<const std::int64_t> rows) const;
+  std::vector<std::size_t> busiest(Place place, std::span<const std::int64_t> rows) const;
   /// What ranks get in all, and the fullest.
   struct Sums {
     std::int64_t rows = 0, experts = 0;  ///< experts with rows, replicas apart
     std::int64_t most_rows = 0;
   };
-  Sums sums(std::size_t layer, std::span<const std::int64_t> rows) const;
+  Sums sums(Place place, std::span<const std::int64_t> rows) const;
   std::int64_t ranks() const { return static_cast<std::int64_t>(ranks_); }
   /// Adds what a layer with these rows comes to, so many times.
-  void book(std::size_t layer, std::span<const std::int64_t> rows, std::int64_t times, RoutedTotals& totals) const;
+  void book(Place place, std::span<const std::int64_t> rows, std::int64_t times, RoutedTotals& totals) const;
 
  private:
   struct Layer {
     std::vector<std::size_t> first;               ///< slot of each rank, and their number
     std::vector<std::vector<std::size_t>> slots;  ///< of each expert
-    std::vector<std::uint32_t> chosen;            ///< the first slot of the expert of each choice, top_k a token
-    bool replicated = false;                      ///< some have several
   };
-  std::span<const std::int64_t> own(std::size_t layer, std::size_t rank, std::span<const std::int64_t> rows) const {
-    const std::vector<std::size_t>& first = layers_[layer].first;
+  const Layer& at(Place place) const {
+    const std::int32_t index = place.placement == 0 ? 0 : place.placement - forgotten_;
+    return placements_[static_cast<std::size_t>(index)][place.layer];
+  }
+  std::span<const std::int64_t> own(Place place, std::size_t rank, std::span<const std::int64_t> rows) const {
+    const std::vector<std::size_t>& first = at(place).first;
     return rows.subspan(first[rank], first[rank + 1] - first[rank]);
   }
   /// Where a request's tokens begin in the trace.
   std::int64_t start_of(std::int64_t request) const;
 
   std::shared_ptr<const traces::RouterTrace> trace_;
-  std::vector<Layer> layers_;
+  std::vector<std::vector<Layer>> placements_;  // by layer of the trace
+  std::int32_t forgotten_ = 0;                  // numbers that were given and stand for nothing any more
   std::size_t ranks_;
-  std::int64_t groups_, tokens_;
+  std::int64_t groups_, tokens_, walk_;
 };
 
 }  // namespace orrery::experiments

@@ -31,6 +31,10 @@ class BatchBuilder {
   /// The shape after so many iterations of nothing but decodes growing.
   void advance(std::int64_t iterations) { experiments::advance(shape_, iterations); }
   void set_mode(std::int32_t mode) { shape_.mode = mode; }
+  /// Of the experts, for segments that name their tokens.
+  void set_placement(std::int32_t placement) {
+    for (Segment& segment : shape_.segments) segment.placement = placement;
+  }
   /// Where an item ends, whose range may stand for all layers.
   std::int32_t last_layer(const policies::LayerRange& range) const {
     return range.last == 0 ? limits_.layers : range.last;

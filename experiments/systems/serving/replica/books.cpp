@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "experiments/systems/serving/replica/rebalancer.hpp"
+
 namespace orrery::experiments {
 
 using policies::Item;
@@ -13,6 +15,8 @@ Books::Books(const ReplicaParts& parts)
       observer_(parts.observer),
       model_(*parts.model),
       replay_(parts.replay),
+      rebalancer_(parts.rebalancer.get()),
+      lane_(parts.lane),
       index_(parts.index),
       stream_(parts.stream),
       layers_(parts.limits.layers),
@@ -24,6 +28,7 @@ void Books::iterations(const BatchShape& shape, std::int64_t steps) {
   metrics_.iterations += steps;
   counts_.iterations += steps;
   if (replay_ != nullptr) book_choices(shape, steps);
+  if (rebalancer_ != nullptr) rebalancer_->ran(static_cast<std::size_t>(lane_), shape, steps);
   for (const Segment& segment : shape.segments) {
     if (segment.last != layers_) continue;
     metrics_.processed_tokens += steps * segment.tokens;
@@ -36,8 +41,9 @@ void Books::book_choices(const BatchShape& shape, std::int64_t steps) {
   const auto layer = static_cast<std::size_t>(counts_.iterations) % replay_->layers();
   for (const Segment& segment : shape.segments) {
     replay_->find(segment.runs, stretches_);
-    replay_->count(layer, stretches_, rows_);
-    replay_->book(layer, rows_, steps * (segment.last - segment.first), counts_.routed);
+    const RouterReplay::Place place{segment.placement, layer};
+    replay_->count(place, stretches_, rows_);
+    replay_->book(place, rows_, steps * (segment.last - segment.first), counts_.routed);
   }
 }
 

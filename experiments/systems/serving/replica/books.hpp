@@ -65,7 +65,8 @@ class Books {
   RunObserver* observer_;
   IterationModel& model_;
   const RouterReplay* replay_;
-  std::int32_t index_, stream_, layers_;
+  Rebalancer* rebalancer_;
+  std::int32_t lane_, index_, stream_, layers_;
   std::unique_ptr<CostLedger> ledger_;
   ReplicaCounts counts_;
   bool watched_;

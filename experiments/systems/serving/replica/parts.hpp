@@ -23,6 +23,7 @@ namespace orrery::experiments {
 class Instants;
 class LaneScheduler;
 class LockStep;
+class Rebalancer;
 struct SequencePool;
 struct TierLinks;
 
@@ -30,7 +31,8 @@ struct ReplicaParts {
   sim::Engine* engine = nullptr;
   Instants* instants = nullptr;  ///< of this engine
   IterationModel* model = nullptr;
-  const RouterReplay* replay = nullptr;  ///< may be null: nobody knows which experts tokens choose
+  const RouterReplay* replay = nullptr;    ///< may be null: nobody knows which experts tokens choose
+  std::shared_ptr<Rebalancer> rebalancer;  ///< of all lanes; may be null: experts stay where they are
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;
   RunObserver* observer = nullptr;             ///< may be null

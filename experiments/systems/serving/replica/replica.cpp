@@ -8,6 +8,7 @@
 #include "experiments/systems/serving/replica/contract.hpp"
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
 #include "experiments/systems/serving/replica/lock_step.hpp"
+#include "experiments/systems/serving/replica/rebalancer.hpp"
 
 namespace orrery::experiments {
 
@@ -210,6 +211,11 @@ bool Replica::decide() {
   if (!copies_.idle())
     copies_.await_room(parts_.kv->available_blocks() -
                        (decision_.decode_rest ? steady_.growth().next(steady_.clock()) : 0));
+  if (parts_.rebalancer != nullptr) {
+    time_.stall_ps +=
+        parts_.rebalancer->before_iteration(time_.after(time_.stall_ps), time_.ps_per_tick, books_.counts().routed);
+    batch_.set_placement(parts_.rebalancer->placement());
+  }
   planned_ = pricer_.price(time_);
   if (parts_.pipe != nullptr && books_.watched()) books_.keep_stages(parts_.pipe->last_times());
   return true;
