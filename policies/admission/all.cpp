@@ -12,7 +12,7 @@ class AdmitAll final : public AdmissionControl {
 }  // namespace
 
 void add_admit_all(AdmissionRegistry& registry) {
-  registry.add<sim::NoParams>("all", "Everybody comes in.",
+  registry.add<sim::NoParams>("all", "Every request is admitted.",
                               [](const sim::NoParams&) { return std::make_unique<AdmitAll>(); });
 }
 

@@ -12,9 +12,9 @@ struct QueueLimitParams {
   static constexpr auto fields() {
     using Q = QueueLimitParams;
     return sim::FieldTable{sim::field("requests", &Q::requests, sim::Unit::requests, sim::between(1, 1e12),
-                                      "Most requests a replica, on the mean; null: no bound."),
+                                      "Most requests per replica on average; null: no bound."),
                            sim::field("queued_tokens", &Q::queued_tokens, sim::Unit::tokens, sim::between(1, 1e12),
-                                      "Most tokens still to prefill a replica, on the mean; null: no bound.")};
+                                      "Most tokens still to prefill per replica on average; null: no bound.")};
   }
 };
 
@@ -41,8 +41,9 @@ class QueueLimit final : public AdmissionControl {
 }  // namespace
 
 void add_queue_limit(AdmissionRegistry& registry) {
-  registry.add<QueueLimitParams>("queue_limit", "At most so many requests, or tokens to prefill, a replica.",
-                                 [](const QueueLimitParams& params) { return std::make_unique<QueueLimit>(params); });
+  registry.add<QueueLimitParams>(
+      "queue_limit", "Turns requests away beyond a number of requests, or of tokens to prefill, per replica.",
+      [](const QueueLimitParams& params) { return std::make_unique<QueueLimit>(params); });
 }
 
 }  // namespace orrery::policies

@@ -32,30 +32,32 @@ struct ExpressionNames<RequestRuleFacts> {
   static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
   static constexpr std::array names{
       ExpressionName<RequestRuleFacts>{
-          {"least_queued_tokens", U::tokens, "To prefill, of the replica with the fewest."},
+          {"least_queued_tokens", U::tokens, "Tokens to prefill at the replica with the fewest."},
           [](F f) { return f.least(&ReplicaFacts::queued_tokens); }},
-      ExpressionName<RequestRuleFacts>{{"least_requests", U::requests, "At the replica with the fewest."},
+      ExpressionName<RequestRuleFacts>{{"least_requests", U::requests, "Requests at the replica with the fewest."},
                                        [](F f) { return f.least(&ReplicaFacts::requests); }},
-      ExpressionName<RequestRuleFacts>{{"parked", U::requests, "That wait for a replica to be up."},
+      ExpressionName<RequestRuleFacts>{{"parked", U::requests, "Requests that wait for a replica to be up."},
                                        [](F f) { return number(f.view.parked); }},
-      ExpressionName<RequestRuleFacts>{{"predicted_tokens", U::tokens, "Of the request's output; 0: no prediction."},
-                                       [](F f) { return number(f.view.request.predicted_tokens); }},
-      ExpressionName<RequestRuleFacts>{{"prefill_tokens", U::tokens, "Of the request, to compute."},
+      ExpressionName<RequestRuleFacts>{
+          {"predicted_tokens", U::tokens, "Predicted length of the request's output; 0: no prediction."},
+          [](F f) { return number(f.view.request.predicted_tokens); }},
+      ExpressionName<RequestRuleFacts>{{"prefill_tokens", U::tokens, "Tokens of the request to prefill."},
                                        [](F f) { return number(f.view.request.prefill_tokens); }},
-      ExpressionName<RequestRuleFacts>{{"priority", U::none, "Of the request."},
+      ExpressionName<RequestRuleFacts>{{"priority", U::none, "Priority of the request."},
                                        [](F f) { return number(f.view.request.priority); }},
-      ExpressionName<RequestRuleFacts>{{"queued_tokens", U::tokens, "To prefill, of all replicas."},
+      ExpressionName<RequestRuleFacts>{{"queued_tokens", U::tokens, "Tokens to prefill at all replicas."},
                                        [](F f) { return f.sum(&ReplicaFacts::queued_tokens); }},
-      ExpressionName<RequestRuleFacts>{{"replicas", U::count, "That take requests now."},
+      ExpressionName<RequestRuleFacts>{{"replicas", U::count, "Number of replicas that take requests now."},
                                        [](F f) { return number(std::ssize(f.view.replicas)); }},
-      ExpressionName<RequestRuleFacts>{{"requests", U::requests, "At all replicas."},
+      ExpressionName<RequestRuleFacts>{{"requests", U::requests, "Requests at all replicas."},
                                        [](F f) { return f.sum(&ReplicaFacts::requests); }},
-      ExpressionName<RequestRuleFacts>{{"tenant", U::none, "Of the request."},
+      ExpressionName<RequestRuleFacts>{{"tenant", U::none, "Number of the tenant that the request belongs to."},
                                        [](F f) { return number(f.view.request.tenant); }},
-      ExpressionName<RequestRuleFacts>{{"ttft_target_s", U::seconds, "Of the run's slo; none: inf."}, [](F f) {
-                                         return f.view.ttft_ps ? static_cast<double>(*f.view.ttft_ps) * 1e-12
-                                                               : std::numeric_limits<double>::infinity();
-                                       }}};
+      ExpressionName<RequestRuleFacts>{
+          {"ttft_target_s", U::seconds, "TTFT target of the run (slo.ttft); inf without one."}, [](F f) {
+            return f.view.ttft_ps ? static_cast<double>(*f.view.ttft_ps) * 1e-12
+                                  : std::numeric_limits<double>::infinity();
+          }}};
 };
 
 using RequestRule = Expression<RequestRuleFacts>;

@@ -14,9 +14,9 @@ struct SloAdmissionParams {
   static constexpr auto fields() {
     using S = SloAdmissionParams;
     return sim::FieldTable{sim::field("ttft", &S::ttft_s, sim::Unit::seconds, sim::positive(),
-                                      "Target for the time to first token; null: slo.ttft, and without that none."),
+                                      "Target for the time to first token (TTFT); null: slo.ttft, or none without it."),
                            sim::field("headroom", &S::headroom, sim::Unit::ratio, sim::between(0.01, 100),
-                                      "Share of the target that a prediction may take.")};
+                                      "Most that a predicted TTFT may be, as a share of the target.")};
   }
 };
 
@@ -50,7 +50,7 @@ std::optional<double> first_token_s(const AdmissionView& view) {
 
 void add_slo_admission(AdmissionRegistry& registry) {
   registry.add<SloAdmissionParams>(
-      "slo", "Turns away whom no replica would give a first token in time.",
+      "slo", "Turns away requests to which no replica would give the first token in time.",
       [](const SloAdmissionParams& params) { return std::make_unique<SloAdmission>(params); });
 }
 

@@ -25,10 +25,13 @@ struct TokenBucketParams {
 
 constexpr auto TokenBucketParams::fields() {
   using B = TokenBucketParams;
-  return sim::FieldTable{sim::field("rate", &B::rate, sim::Unit::none, sim::positive(), "Refill a second."),
-                         sim::field("burst", &B::burst, sim::Unit::none, sim::positive(), "What the bucket holds."),
-                         sim::field("cost", &B::cost, "What a request takes out."),
-                         sim::field("per_tenant", &B::per_tenant, "Whether every tenant has a bucket of its own.")};
+  return sim::FieldTable{
+      sim::field("rate", &B::rate, sim::Unit::none, sim::positive(),
+                 "Rate at which the bucket fills, in requests or prompt tokens per second (see cost)."),
+      sim::field("burst", &B::burst, sim::Unit::none, sim::positive(),
+                 "Capacity of the bucket, in requests or prompt tokens (see cost)."),
+      sim::field("cost", &B::cost, "What a request takes out of the bucket: 1 (request), or the tokens of its prompt."),
+      sim::field("per_tenant", &B::per_tenant, "Whether each tenant has its own bucket.")};
 }
 
 class TokenBucket final : public AdmissionControl {
@@ -63,9 +66,9 @@ class TokenBucket final : public AdmissionControl {
 }  // namespace
 
 void add_token_bucket(AdmissionRegistry& registry) {
-  registry.add<TokenBucketParams>("token_bucket", "At most a rate, with bursts.", [](const TokenBucketParams& params) {
-    return std::make_unique<TokenBucket>(params);
-  });
+  registry.add<TokenBucketParams>(
+      "token_bucket", "Limits the rate of requests or prompt tokens, with bursts allowed.",
+      [](const TokenBucketParams& params) { return std::make_unique<TokenBucket>(params); });
 }
 
 }  // namespace orrery::policies

@@ -41,14 +41,16 @@ struct BatchLlmParams {
     using P = BatchLlmParams;
     return sim::FieldTable{
         sim::field("order", &P::order,
-                   "Groups by decode tokens over prompt tokens, most first; the reverse; or as they came."),
+                   "Order of groups: by the ratio of decode tokens to prompt tokens, highest first; the reverse; or by "
+                   "arrival."),
         sim::field("prefill_tokens", &P::prefill_tokens, sim::Unit::tokens, sim::between(1, 1e12),
-                   "Most prompt tokens in an iteration, beside all decodes."),
+                   "Most prompt tokens in an iteration, which also runs all decodes."),
         sim::field("kv_limit", &P::kv_limit, sim::Unit::ratio, sim::between(0.01, 1),
-                   "Share of the cache that what runs may be expected to fill."),
-        sim::field("hold_shared", &P::hold_shared, sim::Unit::tokens, sim::at_least(1),
-                   "Tokens of a shared prefix from which its group waits for the one that computes it."),
-        sim::field("oracle", &P::oracle, "Whether true lengths stand in for predicted ones.")};
+                   "Share of the KV cache that running sequences may be expected to fill by their ends."),
+        sim::field(
+            "hold_shared", &P::hold_shared, sim::Unit::tokens, sim::at_least(1),
+            "Length of a shared prefix from which the other members of its group wait until one has computed it."),
+        sim::field("oracle", &P::oracle, "Whether the true output lengths are used in place of predicted ones.")};
   }
 };
 
@@ -218,8 +220,9 @@ class BatchLlm final : public Batching {
 }  // namespace
 
 void add_batchllm(BatchingRegistry& registry) {
-  registry.add<BatchLlmParams>("batchllm", "Groups with a shared prefix, one after the other (MLSys 2026).",
-                               [](const BatchLlmParams& params) { return std::make_unique<BatchLlm>(params); });
+  registry.add<BatchLlmParams>(
+      "batchllm", "BatchLLM: runs groups of requests with a shared prefix, one group after another (MLSys 2026).",
+      [](const BatchLlmParams& params) { return std::make_unique<BatchLlm>(params); });
 }
 
 }  // namespace orrery::policies

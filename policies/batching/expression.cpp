@@ -29,10 +29,10 @@ struct ExpressionParams {
                    "Most tokens in an iteration."),
         sim::field("max_sequences", &E::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
-        sim::field("score", &E::score, "Whoever waits with the least goes first."),
+        sim::field("score", &E::score, "The waiting sequence with the lowest value is admitted first."),
         sim::field("preempt", &E::preempt,
-                   "Whoever runs with the greatest is preempted first where there are too few KV blocks, the earliest "
-                   "admitted excepted; null: the latest admitted.")};
+                   "With too few KV blocks, the running sequence with the highest value is preempted first, except the "
+                   "earliest admitted. null: the latest admitted is preempted.")};
   }
 };
 
@@ -91,7 +91,9 @@ class ExpressionBatching final : public Batching {
 
 void add_expression(BatchingRegistry& registry) {
   registry.add<ExpressionParams>(
-      "expression", "Token budget, the least value of an expression first; another says whom to stop.",
+      "expression",
+      "Token budget; the lowest value of an expression is admitted first, and another expression may choose whom to "
+      "preempt.",
       [](const ExpressionParams& params) { return std::make_unique<ExpressionBatching>(params); });
 }
 

@@ -38,19 +38,20 @@ struct FairnessParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("period", &FairnessParams::period, sim::Unit::iterations, sim::at_least(0),
-                   "Decode steps between two draws of priorities; 0: none, first come, first served."),
+                   "Decode steps between two draws of priorities; 0: no draws, first come, first served."),
         sim::field("pattern", &FairnessParams::pattern, "How priorities are drawn."),
         sim::field("stay", &FairnessParams::stay, sim::Unit::ratio, sim::between(0, 1),
                    "With markov: probability that a sequence keeps its priority at a draw."),
-        sim::field("seed", &FairnessParams::seed, sim::Unit::none, sim::at_least(0), "Of the priorities."),
+        sim::field("seed", &FairnessParams::seed, sim::Unit::none, sim::at_least(0),
+                   "Seed of the draws of priorities."),
         sim::field("max_batched_tokens", &FairnessParams::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
                    "Most prompt tokens in one iteration; null: the context limit, 2048 at least."),
         sim::field("max_sequences", &FairnessParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("watermark", &FairnessParams::watermark, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the blocks that admission leaves free."),
+                   "Share of the KV blocks that admission leaves free."),
         sim::field("preemption", &FairnessParams::preemption,
-                   "What becomes of the cache of a preempted sequence: copied to kv_tiers, or dropped.")};
+                   "What becomes of the KV cache of a preempted sequence: copied to kv_tiers, or dropped.")};
   }
 };
 
@@ -218,8 +219,10 @@ class FairnessBatching final : public Batching {
 }  // namespace
 
 void add_fairness_priority(BatchingRegistry& registry) {
-  registry.add<FairnessParams>("fairness_priority", "Priorities drawn anew, the highest run, others swap (FastSwitch).",
-                               [](const FairnessParams& params) { return std::make_unique<FairnessBatching>(params); });
+  registry.add<FairnessParams>(
+      "fairness_priority",
+      "Priorities are drawn anew periodically: the highest run, the others are swapped out (FastSwitch).",
+      [](const FairnessParams& params) { return std::make_unique<FairnessBatching>(params); });
 }
 
 }  // namespace orrery::policies

@@ -46,7 +46,7 @@ class FasterTransformer final : public Batching {
 
 void add_fastertransformer(BatchingRegistry& registry) {
   registry.add<FasterTransformerParams>(
-      "fastertransformer", "The largest batch that fits, run to completion (baseline of SOSP 2023).",
+      "fastertransformer", "The largest batch that fits runs to completion (a baseline of the vLLM paper, SOSP 2023).",
       [](const FasterTransformerParams& params) { return std::make_unique<FasterTransformer>(params); });
 }
 

@@ -29,14 +29,14 @@ struct LayeredPrefillParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("wave_tokens", &LayeredPrefillParams::wave_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Most prompt tokens in a wave."),
+                   "Most prompt tokens in a wave, the prompts that pass the layers together."),
         sim::field("max_sequences", &LayeredPrefillParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("stages", &LayeredPrefillParams::stages, sim::Unit::count, sim::between(1, 4096),
-                   "Most groups of layers; the authors use 4, 12, 16 or 24."),
+                   "Most groups that the layers are divided into; the authors use 4, 12, 16 or 24."),
         sim::field("group_tokens", &LayeredPrefillParams::group_tokens, sim::Unit::tokens, sim::between(1, 1e12),
-                   "A wave of up to this many tokens passes in one group, of twice as many in two, and so on; past "
-                   "eight times as many, in all stages.")};
+                   "Up to this many tokens in a wave, the layers are one group; up to twice as many, two, and so on. "
+                   "Beyond eight times as many, all stages are used.")};
   }
 };
 
@@ -135,7 +135,8 @@ class LayeredPrefill final : public Batching {
 
 void add_layered_prefill(BatchingRegistry& registry) {
   registry.add<LayeredPrefillParams>(
-      "layered_prefill", "A wave of prompts passes one group of layers an iteration, beside all decodes (MLSys 2026).",
+      "layered_prefill",
+      "A wave of prompts passes one group of layers per iteration, while all decodes pass every layer (MLSys 2026).",
       [](const LayeredPrefillParams& params) { return std::make_unique<LayeredPrefill>(params); });
 }
 

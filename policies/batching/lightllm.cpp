@@ -26,11 +26,11 @@ struct LightLlmParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("max_batched_tokens", &LightLlmParams::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Most prompt tokens in an iteration of prompts; a longer one runs alone."),
+                   "Most prompt tokens in an iteration of prompts; a longer prompt runs alone."),
         sim::field("max_sequences", &LightLlmParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("max_new_tokens", &LightLlmParams::max_new_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Output that a request without prediction may have; null: up to the context limit.")};
+                   "Output tokens assumed for a request without a prediction; null: up to the context limit.")};
   }
 };
 
@@ -129,7 +129,8 @@ class LightLlm final : public Batching {
 }  // namespace
 
 void add_lightllm(BatchingRegistry& registry) {
-  registry.add<LightLlmParams>("lightllm", "Admission by the predicted peak of cache use, prompts first (LightLLM).",
+  registry.add<LightLlmParams>("lightllm",
+                               "Admits by the predicted peak of KV cache use; prompts run first (LightLLM).",
                                [](const LightLlmParams& params) { return std::make_unique<LightLlm>(params); });
 }
 

@@ -17,7 +17,7 @@ struct OrcaParams {
     return sim::FieldTable{
         sim::field("max_sequences", &OrcaParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
-        sim::field("reservation", &OrcaParams::reservation, "Cache set aside for a sequence at admission.")};
+        sim::field("reservation", &OrcaParams::reservation, "KV cache reserved for a sequence at admission.")};
   }
 };
 
@@ -36,7 +36,7 @@ class OrcaBatching final : public Batching {
 }  // namespace
 
 void add_orca(BatchingRegistry& registry) {
-  registry.add<OrcaParams>("orca", "Iteration-level batching, cache reserved at admission (OSDI 2022).",
+  registry.add<OrcaParams>("orca", "Iteration-level batching, with the KV cache reserved at admission (OSDI 2022).",
                            [](const OrcaParams& params) { return std::make_unique<OrcaBatching>(params); });
 }
 

@@ -25,8 +25,9 @@ struct PriorityParams {
                    "Most tokens in an iteration."),
         sim::field("max_sequences", &PriorityParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
-        sim::field("preemptive", &PriorityParams::preemptive,
-                   "Whether a waiting sequence preempts running ones of lower priority for their slots and blocks.")};
+        sim::field(
+            "preemptive", &PriorityParams::preemptive,
+            "Whether a waiting sequence preempts running ones of lower priority to take their slots and KV blocks.")};
   }
 };
 
@@ -90,7 +91,8 @@ class PriorityBatching final : public Batching {
 }  // namespace
 
 void add_priority(BatchingRegistry& registry) {
-  registry.add<PriorityParams>("priority", "Token budget, higher priorities first; preemptive if wanted (vLLM V1).",
+  registry.add<PriorityParams>("priority",
+                               "Token budget, higher priorities first; preemption for priority is optional (vLLM V1).",
                                [](const PriorityParams& params) { return std::make_unique<PriorityBatching>(params); });
 }
 

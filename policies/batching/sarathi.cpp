@@ -36,14 +36,16 @@ struct ChunkSchedule {
   std::int64_t max_tokens = 16384;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("stages", &ChunkSchedule::stages, sim::Unit::count, sim::between(0, 4096),
-                                      "Parts of a prompt with a budget of their own; 0: no schedule."),
-                           sim::field("high", &ChunkSchedule::high, sim::Unit::tokens, sim::between(1, 1e12),
-                                      "Budget for the first part."),
-                           sim::field("low", &ChunkSchedule::low, sim::Unit::tokens, sim::between(1, 1e12),
-                                      "Budget for the last part; those between lie on a line, in multiples of 32."),
-                           sim::field("max_tokens", &ChunkSchedule::max_tokens, sim::Unit::tokens,
-                                      sim::between(1, 1e12), "Length of prompt that the parts divide.")};
+    return sim::FieldTable{
+        sim::field("stages", &ChunkSchedule::stages, sim::Unit::count, sim::between(0, 4096),
+                   "Number of parts of a prompt, each with its own token budget; 0: no schedule."),
+        sim::field("high", &ChunkSchedule::high, sim::Unit::tokens, sim::between(1, 1e12),
+                   "Token budget for the first part of a prompt."),
+        sim::field(
+            "low", &ChunkSchedule::low, sim::Unit::tokens, sim::between(1, 1e12),
+            "Token budget for the last part of a prompt. Those between are interpolated linearly, in multiples of 32."),
+        sim::field("max_tokens", &ChunkSchedule::max_tokens, sim::Unit::tokens, sim::between(1, 1e12),
+                   "Length of prompt that is divided into the parts.")};
   }
 };
 
@@ -60,21 +62,24 @@ struct SarathiParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("token_budget", &SarathiParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-                   "Most tokens an iteration processes: decodes first, then chunks of prompts."),
+                   "Most tokens in an iteration: decodes first, then chunks of prompts."),
         sim::field("max_sequences", &SarathiParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("watermark", &SarathiParams::watermark, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the blocks that admission leaves free."),
+                   "Share of the KV blocks that admission leaves free."),
         sim::field("tbt_slo", &SarathiParams::tbt_slo_s, sim::Unit::seconds, sim::between(1e-6, 3600),
-                   "Target for the time between tokens, from which the budget follows; null: token_budget stands."),
-        sim::field("slo_budget", &SarathiParams::slo_budget, "When the budget of tbt_slo is computed."),
+                   "Target for the time between tokens (TBT), from which the token budget is computed; null: "
+                   "token_budget holds."),
+        sim::field(
+            "slo_budget", &SarathiParams::slo_budget,
+            "When the budget for tbt_slo is computed: once for the longest prompt (fixed), or at each iteration."),
         sim::field("budget_step", &SarathiParams::budget_step, sim::Unit::tokens, sim::between(1, 65536),
-                   "Budgets of tbt_slo are multiples of this, so that tiles are full; one at least."),
+                   "Budgets computed for tbt_slo are multiples of this, at least one, so that tiles are full."),
         sim::field("chunk_schedule", &SarathiParams::chunk_schedule,
-                   "Budgets that fall with the position in the prompt, in place of token_budget."),
+                   "Token budgets that fall with the position in the prompt, used in place of token_budget."),
         sim::field("preemption", &SarathiParams::preemption,
-                   "What becomes of the cache of a preempted sequence: dropped and computed again, or copied to "
-                   "kv_tiers (dropped where there are none, or no room).")};
+                   "What becomes of the KV cache of a preempted sequence: dropped and recomputed, or copied to "
+                   "kv_tiers. Without tiers, or room there, it is dropped.")};
   }
 };
 
@@ -184,7 +189,7 @@ class SarathiBatching final : public Batching {
 }  // namespace
 
 void add_sarathi(BatchingRegistry& registry) {
-  registry.add<SarathiParams>("sarathi", "Chunked prefills beside every decode, within a token budget (OSDI 2024).",
+  registry.add<SarathiParams>("sarathi", "Chunked prefills run with all decodes, within a token budget (OSDI 2024).",
                               [](const SarathiParams& params) { return std::make_unique<SarathiBatching>(params); });
 }
 

@@ -31,11 +31,11 @@ struct SeesawParams {
         sim::field("max_sequences", &SeesawParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("watermark", &SeesawParams::watermark, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the blocks that admission in the decode layout leaves free."),
+                   "Share of the KV blocks that admission in the decode layout leaves free."),
         sim::field("prefill_mode", &SeesawParams::prefill_mode, sim::Unit::none, sim::at_least(0),
-                   "Layout for prompts: which of layouts.modes."),
+                   "Layout for prompts, as an index into layouts.modes, counted from 0."),
         sim::field("decode_mode", &SeesawParams::decode_mode, sim::Unit::none, sim::at_least(0),
-                   "Layout for decodes: which of layouts.modes.")};
+                   "Layout for decodes, as an index into layouts.modes, counted from 0.")};
   }
 };
 
@@ -191,7 +191,7 @@ class SeesawBatching final : public Batching {
 
 void add_seesaw(BatchingRegistry& registry) {
   registry.add<SeesawParams>("seesaw",
-                             "Prefill and decode in layouts of their own, re-sharded in between (MLSys 2025).",
+                             "Prefill and decode each use their own layout, with re-sharding in between (MLSys 2025).",
                              [](const SeesawParams& params) { return std::make_unique<SeesawBatching>(params); });
 }
 

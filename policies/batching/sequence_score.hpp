@@ -40,54 +40,61 @@ struct ExpressionNames<SequenceFacts> {
   using U = sim::Unit;
   static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
   static constexpr std::array names{
-      ExpressionName<SequenceFacts>{{"arrived_s", U::seconds, "When it arrived, since the start of the run."},
-                                    [](F f) { return f.seconds(f.seq().arrived.ticks); }},
-      ExpressionName<SequenceFacts>{{"branches", U::count, "Outputs that are sampled side by side."},
-                                    [](F f) { return number(f.seq().branches); }},
       ExpressionName<SequenceFacts>{
-          {"compute_tokens", U::tokens, "Still to compute before its next token; what the cache has is not.", true},
+          {"arrived_s", U::seconds, "Arrival time of the sequence, since the start of the run."},
+          [](F f) { return f.seconds(f.seq().arrived.ticks); }},
+      ExpressionName<SequenceFacts>{
+          {"branches", U::count, "Number of outputs that are sampled in parallel for the request."},
+          [](F f) { return number(f.seq().branches); }},
+      ExpressionName<SequenceFacts>{
+          {"compute_tokens", U::tokens,
+           "Tokens still to compute before the sequence's next token, less those found in the prefix cache.", true},
           [](F f) { return number(f.to_compute()); }},
-      ExpressionName<SequenceFacts>{{"deadline_s", U::seconds, "By when it should end, since the start; none: inf."},
-                                    [](F f) {
-                                      const std::int64_t ticks = f.seq().deadline_ticks;
-                                      constexpr auto kNone = std::numeric_limits<std::int64_t>::max();
-                                      return ticks == kNone ? std::numeric_limits<double>::infinity()
-                                                            : f.seconds(ticks);
-                                    }},
-      ExpressionName<SequenceFacts>{{"decoding", U::sequences, "Of the replica: how many are in decode.", true},
+      ExpressionName<SequenceFacts>{
+          {"deadline_s", U::seconds, "Deadline of the request, since the start of the run; inf without one."},
+          [](F f) {
+            const std::int64_t ticks = f.seq().deadline_ticks;
+            constexpr auto kNone = std::numeric_limits<std::int64_t>::max();
+            return ticks == kNone ? std::numeric_limits<double>::infinity() : f.seconds(ticks);
+          }},
+      ExpressionName<SequenceFacts>{{"decoding", U::sequences, "Number of sequences of the replica in decode.", true},
                                     [](F f) { return number(f.view.decoding); }},
-      ExpressionName<SequenceFacts>{{"generated_tokens", U::tokens, "Of the output, emitted so far."},
+      ExpressionName<SequenceFacts>{{"generated_tokens", U::tokens, "Output tokens emitted so far."},
                                     [](F f) { return number(f.view.generated(f.id)); }},
-      ExpressionName<SequenceFacts>{{"kv_share", U::ratio, "Of the replica: share of KV blocks that are taken.", true},
+      ExpressionName<SequenceFacts>{{"kv_share", U::ratio, "Share of the replica's KV blocks that are in use.", true},
                                     [](F f) { return f.kv_share(); }},
-      ExpressionName<SequenceFacts>{{"kv_tokens", U::tokens, "Whose keys and values it has in the cache."},
-                                    [](F f) { return number(f.view.kv_tokens(f.id)); }},
+      ExpressionName<SequenceFacts>{
+          {"kv_tokens", U::tokens, "Tokens of the sequence whose keys and values are in the KV cache."},
+          [](F f) { return number(f.view.kv_tokens(f.id)); }},
       ExpressionName<SequenceFacts>{{"now_s", U::seconds, "Time since the start of the run.", true},
                                     [](F f) { return f.seconds(f.view.now.ticks); }},
-      ExpressionName<SequenceFacts>{{"order", U::none, "Number of its arrival at the replica."},
+      ExpressionName<SequenceFacts>{{"order", U::none, "Place of the sequence in the order of arrival at the replica."},
                                     [](F f) { return number(f.seq().order); }},
-      ExpressionName<SequenceFacts>{{"predicted_left", U::tokens,
-                                     "predicted_tokens less generated_tokens, at least 0; without a prediction the "
-                                     "most that a request may have."},
-                                    [](F f) { return number(f.predicted_left()); }},
-      ExpressionName<SequenceFacts>{{"predicted_tokens", U::tokens, "Of the output, as predicted; 0: no prediction."},
-                                    [](F f) { return number(f.seq().predicted_tokens); }},
-      ExpressionName<SequenceFacts>{{"preemptions", U::count, "How often it was stopped."},
+      ExpressionName<SequenceFacts>{
+          {"predicted_left", U::tokens,
+           "predicted_tokens less generated_tokens, at least 0; without a prediction, the context limit."},
+          [](F f) { return number(f.predicted_left()); }},
+      ExpressionName<SequenceFacts>{
+          {"predicted_tokens", U::tokens, "Predicted length of the output; 0: no prediction."},
+          [](F f) { return number(f.seq().predicted_tokens); }},
+      ExpressionName<SequenceFacts>{{"preemptions", U::count, "How often the sequence was preempted."},
                                     [](F f) { return number(f.seq().preemptions); }},
       ExpressionName<SequenceFacts>{
-          {"prefill_tokens", U::tokens, "Prompt, and after a preemption what had been generated."},
+          {"prefill_tokens", U::tokens,
+           "Tokens of the prompt and, after a preemption, of the output generated before it."},
           [](F f) { return number(f.seq().prefill_tokens); }},
-      ExpressionName<SequenceFacts>{{"priority", U::none, "Of the request; higher is meant to go first."},
-                                    [](F f) { return number(f.seq().priority); }},
-      ExpressionName<SequenceFacts>{{"prompt_tokens", U::tokens, "Of the prompt."},
+      ExpressionName<SequenceFacts>{
+          {"priority", U::none, "Priority of the request; a higher one is meant to go first."},
+          [](F f) { return number(f.seq().priority); }},
+      ExpressionName<SequenceFacts>{{"prompt_tokens", U::tokens, "Tokens of the prompt."},
                                     [](F f) { return number(f.seq().prompt_tokens); }},
-      ExpressionName<SequenceFacts>{{"running", U::sequences, "Of the replica: how many run.", true},
+      ExpressionName<SequenceFacts>{{"running", U::sequences, "Number of sequences that run on the replica.", true},
                                     [](F f) { return number(std::ssize(f.view.running)); }},
-      ExpressionName<SequenceFacts>{{"tenant", U::none, "Number of the tenant."},
+      ExpressionName<SequenceFacts>{{"tenant", U::none, "Number of the tenant that the request belongs to."},
                                     [](F f) { return number(f.seq().tenant); }},
-      ExpressionName<SequenceFacts>{{"waited_s", U::seconds, "Time since it arrived.", true},
+      ExpressionName<SequenceFacts>{{"waited_s", U::seconds, "Time since the sequence arrived.", true},
                                     [](F f) { return f.seconds((f.view.now - f.seq().arrived).ticks); }},
-      ExpressionName<SequenceFacts>{{"waiting", U::sequences, "Of the replica: how many wait.", true},
+      ExpressionName<SequenceFacts>{{"waiting", U::sequences, "Number of sequences that wait at the replica.", true},
                                     [](F f) { return number(std::ssize(f.view.waiting)); }}};
 };
 

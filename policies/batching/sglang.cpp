@@ -45,18 +45,21 @@ struct SglangParams {
   static constexpr auto fields() {
     using P = SglangParams;
     return sim::FieldTable{
-        sim::field("order", &P::order, "Who is admitted first."),
+        sim::field("order", &P::order,
+                   "Who is admitted first: longest matched prefix (lpm), first come (fcfs), random, or depth first "
+                   "along the prefix tree (dfs)."),
         sim::field("max_prefill_tokens", &P::max_prefill_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Most prompt tokens in one iteration; longer prompts go in chunks."),
+                   "Most prompt tokens in one iteration; longer prompts are computed in chunks."),
         sim::field("max_sequences", &P::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
-        sim::field("hold_shared", &P::hold_shared, sim::Unit::tokens, sim::at_least(0),
-                   "Shared tokens from which a prompt waits for another one that computes them; 0: never."),
+        sim::field(
+            "hold_shared", &P::hold_shared, sim::Unit::tokens, sim::at_least(0),
+            "Number of shared tokens from which a prompt waits for another one that is computing them; 0: never."),
         sim::field("watermark", &P::watermark, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the pages that admission leaves free."),
-        sim::field("mixed", &P::mixed, "Whether decodes run beside prompts."),
+                   "Share of the KV cache pages that admission leaves free."),
+        sim::field("mixed", &P::mixed, "Whether decodes run in the same iteration as prompts."),
         sim::field("recv_interval", &P::recv_interval, sim::Unit::count, sim::between(1, 1e6),
-                   "Steps of decodes from one look for new requests to the next.")};
+                   "Decode steps from one check for new requests to the next.")};
   }
 };
 
@@ -202,8 +205,9 @@ class SglangBatching final : public Batching {
 }  // namespace
 
 void add_sglang(BatchingRegistry& registry) {
-  registry.add<SglangParams>("sglang", "Prompts first, by the longest prefix in the cache (NeurIPS 2024).",
-                             [](const SglangParams& params) { return std::make_unique<SglangBatching>(params); });
+  registry.add<SglangParams>(
+      "sglang", "SGLang: prompts first, those with the longest prefix in the cache before others (NeurIPS 2024).",
+      [](const SglangParams& params) { return std::make_unique<SglangBatching>(params); });
 }
 
 }  // namespace orrery::policies

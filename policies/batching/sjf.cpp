@@ -21,14 +21,15 @@ struct SjfParams {
   bool oracle = false;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("token_budget", &SjfParams::token_budget, sim::Unit::tokens, sim::at_least(1),
-                   "Most tokens in an iteration."),
-        sim::field("max_sequences", &SjfParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                   "Most sequences that run at once."),
-        sim::field("aging", &SjfParams::aging, sim::Unit::tokens, sim::between(0, 1e6),
-                   "Tokens that a job is put behind every earlier arrival; 0: plain shortest job first."),
-        sim::field("oracle", &SjfParams::oracle, "Whether true lengths stand in for predicted ones.")};
+    return sim::FieldTable{sim::field("token_budget", &SjfParams::token_budget, sim::Unit::tokens, sim::at_least(1),
+                                      "Most tokens in an iteration."),
+                           sim::field("max_sequences", &SjfParams::max_sequences, sim::Unit::sequences,
+                                      sim::at_least(1), "Most sequences that run at once."),
+                           sim::field("aging", &SjfParams::aging, sim::Unit::tokens, sim::between(0, 1e6),
+                                      "Tokens added to a job's predicted length for each earlier arrival, so that "
+                                      "nobody starves; 0: plain shortest job first."),
+                           sim::field("oracle", &SjfParams::oracle,
+                                      "Whether the true output lengths are used in place of predicted ones.")};
   }
 };
 

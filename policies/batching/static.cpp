@@ -18,7 +18,7 @@ struct StaticParams {
     return sim::FieldTable{sim::field("max_sequences", &StaticParams::max_sequences, sim::Unit::sequences,
                                       sim::at_least(1), "Most sequences in a batch."),
                            sim::field("reservation", &StaticParams::reservation,
-                                      "Cache set aside for each sequence when the batch is formed.")};
+                                      "KV cache reserved for each sequence when the batch is formed.")};
   }
 };
 
@@ -42,7 +42,7 @@ class StaticBatching final : public Batching {
 }  // namespace
 
 void add_static(BatchingRegistry& registry) {
-  registry.add<StaticParams>("static", "A batch runs until its last sequence ends; then the next is formed.",
+  registry.add<StaticParams>("static", "A batch runs until its last sequence ends; then the next one is formed.",
                              [](const StaticParams& params) { return std::make_unique<StaticBatching>(params); });
 }
 

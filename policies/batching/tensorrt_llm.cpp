@@ -42,13 +42,16 @@ struct TensorRtLlmParams {
                    "Most tokens in an iteration."),
         sim::field("max_batch_size", &P::max_batch_size, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
-        sim::field("capacity", &P::capacity, "How much cache a request must find before it starts."),
+        sim::field("capacity", &P::capacity,
+                   "How much KV cache must be free before a request starts: room for its prompt and whole output "
+                   "(guaranteed_no_evict), or for what is computed now."),
         sim::field("chunked_context", &P::chunked_context,
-                   "Whether a prompt may be split; if not, it waits until all of it fits the iteration."),
+                   "Whether a prompt may be split into chunks; if not, it waits until all of it fits an iteration."),
         sim::field("batch_wait_timeout_iters", &P::batch_wait_timeout_iters, sim::Unit::count, sim::between(0, 1e6),
-                   "Iterations of decodes that prompts wait at most for others to come; 0: none."),
-        sim::field("batch_wait_max_tokens_ratio", &P::batch_wait_max_tokens_ratio, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of max_num_tokens at which they wait no longer; 0: they never wait.")};
+                   "Most decode iterations for which prompts wait for others to join them; 0: none."),
+        sim::field(
+            "batch_wait_max_tokens_ratio", &P::batch_wait_max_tokens_ratio, sim::Unit::ratio, sim::between(0, 1),
+            "Share of max_num_tokens in an iteration at which prompts stop waiting for others; 0: they never wait.")};
   }
 };
 
@@ -144,7 +147,7 @@ class TensorRtLlmBatching final : public Batching {
 
 void add_tensorrt_llm(BatchingRegistry& registry) {
   registry.add<TensorRtLlmParams>(
-      "tensorrt_llm", "In-flight batching: whole prompts beside decodes, with room for their output.",
+      "tensorrt_llm", "In-flight batching: whole prompts run with decodes, and start only with room for their output.",
       [](const TensorRtLlmParams& params) { return std::make_unique<TensorRtLlmBatching>(params); });
 }
 

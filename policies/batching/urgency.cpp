@@ -30,7 +30,7 @@ struct UrgencyParams {
                            sim::field("max_sequences", &UrgencyParams::max_sequences, sim::Unit::sequences,
                                       sim::at_least(1), "Most sequences that run at once."),
                            sim::field("output_tokens", &UrgencyParams::output_tokens, sim::Unit::tokens,
-                                      sim::at_least(1), "Output of a request for which nothing is predicted.")};
+                                      sim::at_least(1), "Output tokens assumed for a request without a prediction.")};
   }
 };
 
@@ -69,7 +69,7 @@ class UrgencyBatching final : public Batching {
 }  // namespace
 
 void add_urgency(BatchingRegistry& registry) {
-  registry.add<UrgencyParams>("urgency", "Token budget, least time to spare before the deadline first (Hexgen-Flow).",
+  registry.add<UrgencyParams>("urgency", "Token budget, the least slack before the deadline first (Hexgen-Flow).",
                               [](const UrgencyParams& params) { return std::make_unique<UrgencyBatching>(params); });
 }
 

@@ -29,15 +29,16 @@ struct VllmV0Params {
         sim::field("max_sequences", &VllmV0Params::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("watermark", &VllmV0Params::watermark, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the blocks that admission leaves free."),
-        sim::field("padded_budget", &VllmV0Params::padded_budget,
-                   "Count a batch of prompts as its number times its longest, as releases 0.2 to 0.3 did."),
+                   "Share of the KV blocks that admission leaves free."),
+        sim::field(
+            "padded_budget", &VllmV0Params::padded_budget,
+            "Whether a batch of prompts counts as its number of prompts times the longest, as in releases 0.2 to 0.3."),
         sim::field("priorities", &VllmV0Params::priorities,
                    "Whether waiting requests of higher priority are admitted first and running ones of lower priority "
                    "preempted first, as in Llumnix."),
         sim::field("preemption", &VllmV0Params::preemption,
-                   "What becomes of the cache of a preempted sequence: dropped and computed again, or copied to "
-                   "kv_tiers (dropped where there are none, or no room).")};
+                   "What becomes of the KV cache of a preempted sequence: dropped and recomputed, or copied to "
+                   "kv_tiers. Without tiers, or room there, it is dropped.")};
   }
 };
 
@@ -142,7 +143,8 @@ class VllmV0Batching final : public Batching {
 }  // namespace
 
 void add_vllm_v0(BatchingRegistry& registry) {
-  registry.add<VllmV0Params>("vllm_v0", "Prefill first, blocks on demand, recompute preemption (vLLM before 0.6).",
+  registry.add<VllmV0Params>("vllm_v0",
+                             "Prefill first, KV blocks on demand, preemption by recomputation (vLLM before 0.6).",
                              [](const VllmV0Params& params) { return std::make_unique<VllmV0Batching>(params); });
 }
 

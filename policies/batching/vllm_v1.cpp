@@ -23,17 +23,18 @@ struct VllmV1Params {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("max_num_batched_tokens", &VllmV1Params::max_num_batched_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Most tokens in an iteration. The server's own default is 2048, and 8192 on parts of 70 GiB and "
+                   "Most tokens in an iteration. The server's own default is 2048, or 8192 on devices of 70 GiB or "
                    "more other than A100."),
         sim::field("max_num_seqs", &VllmV1Params::max_num_seqs, sim::Unit::sequences, sim::at_least(1),
-                   "Most sequences that run at once. The server's own default is 256, and 1024 on such parts."),
+                   "Most sequences that run at once. The server's own default is 256, or 1024 on devices of 70 GiB or "
+                   "more other than A100."),
         sim::field("long_prefill_token_threshold", &VllmV1Params::long_prefill_token_threshold, sim::Unit::tokens,
-                   sim::at_least(1), "Most tokens of one prompt in an iteration; null: the budget."),
+                   sim::at_least(1), "Most tokens of one prompt in an iteration; null: max_num_batched_tokens."),
         sim::field("chunked_prefill", &VllmV1Params::chunked_prefill,
-                   "Whether a prompt may be split; if not, it waits until all of it fits the budget."),
+                   "Whether a prompt may be split into chunks; if not, it waits until all of it fits the budget."),
         sim::field("room_for_prompt", &VllmV1Params::room_for_prompt,
-                   "Whether a prompt is admitted only when blocks for all of it are free, though it takes those of its "
-                   "first chunk alone.")};
+                   "Whether a prompt is admitted only when KV blocks for all of it are free, though it takes only "
+                   "those of its first chunk.")};
   }
 };
 
@@ -68,9 +69,9 @@ class VllmV1Batching final : public Batching {
 }  // namespace
 
 void add_vllm_v1(BatchingRegistry& registry) {
-  registry.add<VllmV1Params>("vllm_v1",
-                             "One token budget: running first, chunked prompts, blocks chunk by chunk (vLLM V1).",
-                             [](const VllmV1Params& params) { return std::make_unique<VllmV1Batching>(params); });
+  registry.add<VllmV1Params>(
+      "vllm_v1", "One token budget: running sequences first, prompts in chunks, KV blocks chunk by chunk (vLLM V1).",
+      [](const VllmV1Params& params) { return std::make_unique<VllmV1Batching>(params); });
 }
 
 }  // namespace orrery::policies

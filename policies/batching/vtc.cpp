@@ -29,9 +29,9 @@ struct VtcParams {
                            sim::field("max_sequences", &VtcParams::max_sequences, sim::Unit::sequences,
                                       sim::at_least(1), "Most sequences that run at once."),
                            sim::field("input_weight", &VtcParams::input_weight, sim::Unit::count, sim::between(0, 1e6),
-                                      "Service that a prompt token counts as."),
+                                      "Units of service that a prompt token counts for."),
                            sim::field("output_weight", &VtcParams::output_weight, sim::Unit::count,
-                                      sim::between(0, 1e6), "Service that a generated token counts as.")};
+                                      sim::between(0, 1e6), "Units of service that a generated token counts for.")};
   }
 };
 
@@ -165,8 +165,9 @@ class VtcBatching final : public Batching {
 }  // namespace
 
 void add_vtc(BatchingRegistry& registry) {
-  registry.add<VtcParams>("vtc", "Token budget, the tenant served least goes first (OSDI 2024).",
-                          [](const VtcParams& params) { return std::make_unique<VtcBatching>(params); });
+  registry.add<VtcParams>(
+      "vtc", "Virtual token counters: token budget, the tenant with the least service goes first (OSDI 2024).",
+      [](const VtcParams& params) { return std::make_unique<VtcBatching>(params); });
 }
 
 }  // namespace orrery::policies

@@ -22,7 +22,7 @@ struct BlockGroupParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("block_tokens", &BlockGroupParams::block_tokens, sim::Unit::tokens,
-                                      sim::between(1, 65536), "Tokens of one sequence that share a block.")};
+                                      sim::between(1, 65536), "Number of tokens of one sequence in a KV block.")};
   }
 };
 
@@ -150,7 +150,7 @@ class BlockGroupCache final : public KvCache {
 
 void add_block_groups(KvCacheRegistry& registry) {
   registry.add<BlockGroupParams>(
-      "block_groups", "Blocks on demand, neighbouring where that is possible (FastSwitch).",
+      "block_groups", "KV blocks on demand, neighbouring ones where possible (FastSwitch).",
       [](const BlockGroupParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
         return std::make_unique<BlockGroupCache>(params, geometry);
       });

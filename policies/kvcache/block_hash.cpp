@@ -24,7 +24,7 @@ struct BlockHashParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("block_tokens", &BlockHashParams::block_tokens, sim::Unit::tokens,
-                                      sim::between(1, 65536), "Tokens of one sequence that share a block.")};
+                                      sim::between(1, 65536), "Number of tokens of one sequence in a KV block.")};
   }
 };
 
@@ -286,7 +286,8 @@ class BlockHashCache final : public PrefixCache<BlockHashCache, BlockHashHolding
 
 void add_block_hash(KvCacheRegistry& registry) {
   registry.add<BlockHashParams>(
-      "block_hash", "Whole blocks found again by chained hashes, least recently freed go first (vLLM v1).",
+      "block_hash",
+      "Whole KV blocks are found again by chained hashes; the least recently freed are evicted first (vLLM v1).",
       [](const BlockHashParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
         return std::make_unique<BlockHashCache>(params, geometry);
       });

@@ -161,10 +161,11 @@ class BuddyCache final : public KvCache {
 }  // namespace
 
 void add_buddy(KvCacheRegistry& registry) {
-  registry.add<BuddyParams>("buddy", "One chunk a sequence, rounded up to a power of two (under Orca in SOSP 2023).",
-                            [](const BuddyParams&, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
-                              return std::make_unique<BuddyCache>(geometry);
-                            });
+  registry.add<BuddyParams>(
+      "buddy", "One chunk per sequence, rounded up to a power of two (the cache of the Orca baselines in SOSP 2023).",
+      [](const BuddyParams&, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
+        return std::make_unique<BuddyCache>(geometry);
+      });
 }
 
 }  // namespace orrery::policies

@@ -141,7 +141,7 @@ class ContiguousCache final : public KvCache {
 }  // namespace
 
 void add_contiguous(KvCacheRegistry& registry) {
-  registry.add<ContiguousParams>("contiguous", "One slab a sequence, as long as its reservation, first fit.",
+  registry.add<ContiguousParams>("contiguous", "One slab per sequence, as long as its reservation, placed first fit.",
                                  [](const ContiguousParams&, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
                                    return std::make_unique<ContiguousCache>(geometry);
                                  });

@@ -35,14 +35,14 @@ struct PagedParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("block_tokens", &PagedParams::block_tokens, sim::Unit::tokens, sim::between(1, 65536),
-                   "Tokens of one sequence that share a block."),
-        sim::field("sharing", &PagedParams::sharing,
-                   "What the branches of a request share: none, full blocks of prompt, or (beam search) "
-                   "history too."),
+                   "Number of tokens of one sequence in a KV block."),
+        sim::field(
+            "sharing", &PagedParams::sharing,
+            "What the branches of a request share: nothing, full blocks of the prompt, or (beam search) also history."),
         sim::field("fork_rate", &PagedParams::fork_rate, sim::Unit::ratio, sim::between(0, 1),
-                   "With beam: share of the branches that copies of others replace at a step."),
+                   "With beam: share of the branches that are replaced by copies of others at each step."),
         sim::field("split", &PagedParams::split,
-                   "Whether summary.json tells how the memory divides into tokens, reservations and holes.")};
+                   "Whether summary.json reports how the memory is divided into tokens, reservations and holes.")};
   }
 };
 
@@ -163,11 +163,11 @@ class PagedCache final : public KvCache {
 }  // namespace
 
 void add_paged(KvCacheRegistry& registry) {
-  registry.add<PagedParams>("paged",
-                            "Fixed blocks on demand, shared by branches of one request alone (vLLM, SOSP 2023).",
-                            [](const PagedParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
-                              return std::make_unique<PagedCache>(params, geometry);
-                            });
+  registry.add<PagedParams>(
+      "paged", "Fixed-size blocks on demand, shared only between the branches of a request (vLLM, SOSP 2023).",
+      [](const PagedParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
+        return std::make_unique<PagedCache>(params, geometry);
+      });
 }
 
 }  // namespace orrery::policies

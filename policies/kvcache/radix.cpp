@@ -33,9 +33,9 @@ struct RadixParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("page_tokens", &RadixParams::page_tokens, sim::Unit::tokens, sim::between(1, 65536),
-                   "Tokens of a page; prefixes are shared in whole pages."),
+                   "Number of tokens in a page; prefixes are shared in whole pages."),
         sim::field("publish", &RadixParams::publish,
-                   "When a prompt may be found by others: as it is computed, or when its request ends.")};
+                   "When other requests may find a prompt in the cache: as it is computed, or when its request ends.")};
   }
 };
 
@@ -345,10 +345,11 @@ class RadixCache final : public PrefixCache<RadixCache, RadixHoldings> {
 }  // namespace
 
 void add_radix(KvCacheRegistry& registry) {
-  registry.add<RadixParams>("radix", "Prefixes of any length in a tree, least recently used leaves go first (SGLang).",
-                            [](const RadixParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
-                              return std::make_unique<RadixCache>(params, geometry);
-                            });
+  registry.add<RadixParams>(
+      "radix", "Prefixes of any length are kept in a tree; the least recently used leaves are evicted first (SGLang).",
+      [](const RadixParams& params, const KvGeometry& geometry) -> std::unique_ptr<KvCache> {
+        return std::make_unique<RadixCache>(params, geometry);
+      });
 }
 
 }  // namespace orrery::policies

@@ -17,10 +17,10 @@ struct LlumnixParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("threshold", &LlumnixParams::threshold, sim::Unit::none, sim::any_value(),
-                   "Freeness below which a replica gives requests away, and above which it takes them."),
+                   "Freeness below which a replica gives requests away, and above which it takes some."),
         sim::field("keep_high", &LlumnixParams::keep_high,
                    "Whether requests of high priority (above 0) stay where they are."),
-        sim::field("freeness", &LlumnixParams::freeness, "How freeness is computed.")};
+        sim::field("freeness", &LlumnixParams::freeness, "How the freeness of a replica is computed.")};
   }
 };
 
@@ -80,8 +80,9 @@ class NoMigration final : public Migration {
 }  // namespace
 
 void add_llumnix_migration(MigrationRegistry& registry) {
-  registry.add<LlumnixParams>("llumnix", "From replicas of little freeness to those of much (OSDI 2024).",
-                              [](const LlumnixParams& params) { return std::make_unique<LlumnixMigration>(params); });
+  registry.add<LlumnixParams>(
+      "llumnix", "Requests move from replicas with low freeness to those with high freeness (Llumnix, OSDI 2024).",
+      [](const LlumnixParams& params) { return std::make_unique<LlumnixMigration>(params); });
 }
 void add_no_migration(MigrationRegistry& registry) {
   registry.add<NoneParams>("none", "Requests stay where they are.",

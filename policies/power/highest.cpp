@@ -12,7 +12,7 @@ class HighestClock final : public ClockPolicy {
 }  // namespace
 
 void add_highest_clock(ClockRegistry& registry) {
-  registry.add<sim::NoParams>("highest", "The highest clock, always.",
+  registry.add<sim::NoParams>("highest", "Always the highest clock.",
                               [](const sim::NoParams&) { return std::make_unique<HighestClock>(); });
 }
 

@@ -17,7 +17,8 @@ class PrefillHighClock final : public ClockPolicy {
 }  // namespace
 
 void add_prefill_high_clock(ClockRegistry& registry) {
-  registry.add<sim::NoParams>("prefill_high", "The highest clock with prompts, the lowest for decodes alone.",
+  registry.add<sim::NoParams>("prefill_high",
+                              "The highest clock while there are prompts, the lowest for decodes alone.",
                               [](const sim::NoParams&) { return std::make_unique<PrefillHighClock>(); });
 }
 

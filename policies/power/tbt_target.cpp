@@ -10,9 +10,9 @@ struct TbtTargetParams {
   double share = 0.8;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("share", &TbtTargetParams::share, sim::Unit::ratio, sim::between(0.01, 1),
-                   "Of slo.tbt that an iteration may last: the rest is for the host and surprises.")};
+    return sim::FieldTable{sim::field(
+        "share", &TbtTargetParams::share, sim::Unit::ratio, sim::between(0.01, 1),
+        "Most that an iteration may last, as a share of slo.tbt; the rest is a margin for the host and surprises.")};
   }
 };
 
@@ -36,7 +36,7 @@ class TbtTargetClock final : public ClockPolicy {
 }  // namespace
 
 void add_tbt_target_clock(ClockRegistry& registry) {
-  registry.add<TbtTargetParams>("tbt_target", "The lowest clock that keeps to the target for the time between tokens.",
+  registry.add<TbtTargetParams>("tbt_target", "The lowest clock that keeps the time between tokens within its target.",
                                 [](const TbtTargetParams& params) { return std::make_unique<TbtTargetClock>(params); });
 }
 

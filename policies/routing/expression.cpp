@@ -12,7 +12,7 @@ struct ExpressionRouterParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("score", &ExpressionRouterParams::score, "The replica with the least is chosen.")};
+        sim::field("score", &ExpressionRouterParams::score, "The replica with the lowest value is chosen.")};
   }
 };
 
@@ -59,7 +59,7 @@ class ExpressionRouter final : public Router {
 }  // namespace
 
 void add_expression_router(RouterRegistry& registry) {
-  registry.add<ExpressionRouterParams>("expression", "The replica with the least value of an expression.",
+  registry.add<ExpressionRouterParams>("expression", "The replica with the lowest value of an expression.",
                                        [](const ExpressionRouterParams& params, sim::RandomStream) {
                                          return std::make_unique<ExpressionRouter>(params);
                                        });

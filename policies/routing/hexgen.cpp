@@ -22,13 +22,14 @@ struct HexgenParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("alpha", &HexgenParams::alpha, sim::Unit::ratio, sim::between(0, 1),
-                   "Weight of speed for this request; the rest is that of balanced work."),
+                   "Weight of a replica's speed for this request; the rest, up to 1, is the weight of balanced work."),
         sim::field("outstanding", &HexgenParams::outstanding,
-                   "Whether only work that has not left the engine counts, in place of all ever given."),
+                   "Whether only work that has not left a replica counts, in place of all that it was ever given."),
         sim::field("base", &HexgenParams::base, sim::Unit::none, sim::at_least(0),
-                   "Number of the replica that others are compared with; the first where it is away."),
+                   "Number of the replica that others are compared with; if it cannot take the request, the first one "
+                   "that can."),
         sim::field("output_tokens", &HexgenParams::output_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Output of a request for which nothing is predicted.")};
+                   "Output tokens assumed for a request without a prediction.")};
   }
 };
 
@@ -108,7 +109,7 @@ class HexgenRouter final : public Router {
 
 void add_hexgen(RouterRegistry& registry) {
   registry.add<HexgenParams>(
-      "hexgen", "Speed for the request against balanced work over unequal engines (Hexgen-Flow).",
+      "hexgen", "Weighs the speed for the request against balanced work over unequal replicas (Hexgen-Flow).",
       [](const HexgenParams& params, sim::RandomStream) { return std::make_unique<HexgenRouter>(params); });
 }
 

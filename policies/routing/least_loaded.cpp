@@ -8,7 +8,7 @@ struct LeastLoadedParams {
   LoadOf load = LoadOf::tokens;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("load", &LeastLoadedParams::load, "What counts as load.")};
+    return sim::FieldTable{sim::field("load", &LeastLoadedParams::load, "What counts as load of a replica.")};
   }
 };
 
@@ -26,7 +26,7 @@ class LeastLoaded final : public Router {
 
 void add_least_loaded(RouterRegistry& registry) {
   registry.add<LeastLoadedParams>(
-      "least_loaded", "The replica with the least load of a chosen kind.",
+      "least_loaded", "The replica with the least load, by a chosen measure.",
       [](const LeastLoadedParams& params, sim::RandomStream) { return std::make_unique<LeastLoaded>(params); });
 }
 

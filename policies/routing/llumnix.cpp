@@ -62,7 +62,8 @@ void add_llumnix(RouterRegistry& registry) {
 }
 void add_infaas(RouterRegistry& registry) {
   registry.add<InfaasParams>(
-      "infaas", "The replica with the least memory in use and queued for (INFaaS++ of Llumnix's evaluation).",
+      "infaas",
+      "The replica with the least memory in use or asked for by its queue (INFaaS++ in Llumnix's evaluation).",
       [](const InfaasParams& params, sim::RandomStream) { return std::make_unique<InfaasRouter>(params); });
 }
 

@@ -55,10 +55,11 @@ struct FreenessParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("formula", &FreenessParams::formula, "Algorithm 1 of the paper, or what its artefact computes."),
+        sim::field("formula", &FreenessParams::formula,
+                   "How freeness is computed: Algorithm 1 of the Llumnix paper, or as in its artefact."),
         sim::field("ideal_blocks", &FreenessParams::ideal_blocks, sim::Unit::count, sim::at_least(0),
-                   "Blocks that a replica with requests of high priority (above 0) may fill: all beyond are kept from "
-                   "others (the artefact: 100); null: priorities keep nothing.")};
+                   "KV blocks that a replica with requests of high priority (above 0) may fill; the rest is kept free. "
+                   "The artefact has 100. null: nothing is kept for priorities.")};
   }
 };
 

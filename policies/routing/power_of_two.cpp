@@ -11,8 +11,8 @@ struct PowerOfTwoParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("choices", &PowerOfTwoParams::choices, sim::Unit::count, sim::between(1, 64),
-                                      "Different replicas drawn."),
-                           sim::field("load", &PowerOfTwoParams::load, "What counts as load.")};
+                                      "Number of different replicas drawn."),
+                           sim::field("load", &PowerOfTwoParams::load, "What counts as load of a replica.")};
   }
 };
 
@@ -45,7 +45,7 @@ class PowerOfTwo final : public Router {
 }  // namespace
 
 void add_power_of_two(RouterRegistry& registry) {
-  registry.add<PowerOfTwoParams>("power_of_two", "The less loaded of two replicas drawn at random.",
+  registry.add<PowerOfTwoParams>("power_of_two", "The least loaded of a few replicas drawn at random, two by default.",
                                  [](const PowerOfTwoParams& params, sim::RandomStream random) {
                                    return std::make_unique<PowerOfTwo>(params, std::move(random));
                                  });

@@ -13,11 +13,12 @@ struct PrefixAwareParams {
   LoadOf load = LoadOf::tokens;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("prefix_weight", &PrefixAwareParams::prefix_weight, sim::Unit::none,
-                                      sim::at_least(0), "Worth of a prompt that is there entirely."),
-                           sim::field("load_weight", &PrefixAwareParams::load_weight, sim::Unit::none, sim::at_least(0),
-                                      "Cost of a load as high as the mean of all replicas."),
-                           sim::field("load", &PrefixAwareParams::load, "What counts as load.")};
+    return sim::FieldTable{
+        sim::field("prefix_weight", &PrefixAwareParams::prefix_weight, sim::Unit::none, sim::at_least(0),
+                   "Weight of the share of the prompt that is in the replica's prefix cache."),
+        sim::field("load_weight", &PrefixAwareParams::load_weight, sim::Unit::none, sim::at_least(0),
+                   "Weight of the replica's load, in multiples of the mean load of all replicas."),
+        sim::field("load", &PrefixAwareParams::load, "What counts as load of a replica.")};
   }
 };
 
@@ -53,7 +54,7 @@ class PrefixAware final : public Router {
 
 void add_prefix_aware(RouterRegistry& registry) {
   registry.add<PrefixAwareParams>(
-      "prefix_aware", "Where most of the prompt is in the cache, weighed against load.",
+      "prefix_aware", "The replica with most of the prompt in its prefix cache, weighed against its load.",
       [](const PrefixAwareParams& params, sim::RandomStream) { return std::make_unique<PrefixAware>(params); });
 }
 

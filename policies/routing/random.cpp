@@ -18,9 +18,9 @@ class RandomRouter final : public Router {
 }  // namespace
 
 void add_random_router(RouterRegistry& registry) {
-  registry.add<sim::NoParams>("random", "Any replica, all alike.", [](const sim::NoParams&, sim::RandomStream random) {
-    return std::make_unique<RandomRouter>(std::move(random));
-  });
+  registry.add<sim::NoParams>(
+      "random", "A replica drawn at random, all with equal probability.",
+      [](const sim::NoParams&, sim::RandomStream random) { return std::make_unique<RandomRouter>(std::move(random)); });
 }
 
 }  // namespace orrery::policies

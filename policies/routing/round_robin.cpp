@@ -22,7 +22,7 @@ class RoundRobin final : public Router {
 }  // namespace
 
 void add_round_robin(RouterRegistry& registry) {
-  registry.add<sim::NoParams>("round_robin", "One replica after the other.",
+  registry.add<sim::NoParams>("round_robin", "The replicas in turn.",
                               [](const sim::NoParams&, sim::RandomStream) { return std::make_unique<RoundRobin>(); });
 }
 

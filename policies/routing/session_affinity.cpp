@@ -13,10 +13,10 @@ struct SessionAffinityParams {
   LoadOf load = LoadOf::requests;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("bound", &SessionAffinityParams::bound, sim::Unit::ratio, sim::at_least(0),
-                   "Most load of a replica, in means over all, at which it still takes its sessions; 0: no bound."),
-        sim::field("load", &SessionAffinityParams::load, "What counts as load.")};
+    return sim::FieldTable{sim::field("bound", &SessionAffinityParams::bound, sim::Unit::ratio, sim::at_least(0),
+                                      "Most load, as a multiple of the mean over replicas, at which a replica still "
+                                      "takes its sessions; 0: no bound."),
+                           sim::field("load", &SessionAffinityParams::load, "What counts as load of a replica.")};
   }
 };
 
@@ -74,7 +74,7 @@ class SessionAffinity final : public Router {
 
 void add_session_affinity(RouterRegistry& registry) {
   registry.add<SessionAffinityParams>(
-      "session_affinity", "Requests of one conversation go to one replica.",
+      "session_affinity", "Requests of one session (conversation) go to one replica.",
       [](const SessionAffinityParams& params, sim::RandomStream) { return std::make_unique<SessionAffinity>(params); });
 }
 

@@ -34,9 +34,10 @@ class ShortestStay final : public Router {
 }  // namespace
 
 void add_shortest_stay(RouterRegistry& registry) {
-  registry.add<sim::NoParams>(
-      "shortest_stay", "The least product of the time that the request takes there alone and the requests there.",
-      [](const sim::NoParams&, sim::RandomStream) { return std::make_unique<ShortestStay>(); });
+  registry.add<sim::NoParams>("shortest_stay",
+                              "The replica with the least product of its number of requests and the time that the "
+                              "request would take there alone.",
+                              [](const sim::NoParams&, sim::RandomStream) { return std::make_unique<ShortestStay>(); });
 }
 
 }  // namespace orrery::policies

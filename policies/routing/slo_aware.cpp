@@ -15,9 +15,9 @@ struct SloAwareParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("ttft", &SloAwareParams::ttft_s, sim::Unit::seconds, sim::positive(),
-                                      "Target for the time to first token; null: slo.ttft, and without that none."),
+                                      "Target for the time to first token (TTFT); null: slo.ttft, or none without it."),
                            sim::field("headroom", &SloAwareParams::headroom, sim::Unit::ratio, sim::between(0.01, 10),
-                                      "Share of the target that a prediction may take.")};
+                                      "Most that a predicted TTFT may be, as a share of the target.")};
   }
 };
 
@@ -66,7 +66,7 @@ class SloAware final : public Router {
 
 void add_slo_aware(RouterRegistry& registry) {
   registry.add<SloAwareParams>(
-      "slo_aware", "Where the first token is predicted to come within its target.",
+      "slo_aware", "A replica where the first token is predicted to come within its target.",
       [](const SloAwareParams& params, sim::RandomStream) { return std::make_unique<SloAware>(params); });
 }
 

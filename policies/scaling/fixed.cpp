@@ -12,7 +12,7 @@ class FixedScaling final : public Scaling {
 }  // namespace
 
 void add_fixed_scaling(ScalingRegistry& registry) {
-  registry.add<sim::NoParams>("fixed", "All replicas are up, always.",
+  registry.add<sim::NoParams>("fixed", "All replicas are always up.",
                               [](const sim::NoParams&) { return std::make_unique<FixedScaling>(); });
 }
 

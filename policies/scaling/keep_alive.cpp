@@ -13,10 +13,11 @@ struct KeepAliveParams {
 
   static constexpr auto fields() {
     using K = KeepAliveParams;
-    return sim::FieldTable{sim::field("keep_alive", &K::keep_alive_s, sim::Unit::seconds, sim::at_least(0),
-                                      "Idle time after which a replica goes."),
-                           sim::field("concurrency", &K::concurrency, sim::Unit::requests, sim::between(1, 1e12),
-                                      "Requests that a replica is to have before another is started.")};
+    return sim::FieldTable{
+        sim::field("keep_alive", &K::keep_alive_s, sim::Unit::seconds, sim::at_least(0),
+                   "Idle time after which a replica is stopped."),
+        sim::field("concurrency", &K::concurrency, sim::Unit::requests, sim::between(1, 1e12),
+                   "Requests per replica, queued ones included, above which another replica is started.")};
   }
 };
 
@@ -41,7 +42,8 @@ class KeepAlive final : public Scaling {
 }  // namespace
 
 void add_keep_alive(ScalingRegistry& registry) {
-  registry.add<KeepAliveParams>("keep_alive", "Serverless: up while there is something to do, and for a while after.",
+  registry.add<KeepAliveParams>("keep_alive",
+                                "Serverless: a replica is up while it has requests, and for a while after.",
                                 [](const KeepAliveParams& params) { return std::make_unique<KeepAlive>(params); });
 }
 

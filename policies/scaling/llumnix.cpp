@@ -18,11 +18,11 @@ struct LlumnixScalingParams {
 
   static constexpr auto fields() {
     using P = LlumnixScalingParams;
-    return sim::FieldTable{
-        sim::field("threshold", &P::threshold, sim::Unit::none, sim::any_value(),
-                   "Mean freeness below which replicas come."),
-        sim::field("band", &P::band, sim::Unit::none, sim::at_least(0), "How far above it one goes."),
-        sim::field("freeness", &P::freeness, "How freeness is computed.")};
+    return sim::FieldTable{sim::field("threshold", &P::threshold, sim::Unit::none, sim::any_value(),
+                                      "Mean freeness below which replicas are started."),
+                           sim::field("band", &P::band, sim::Unit::none, sim::at_least(0),
+                                      "How far above the threshold mean freeness must be for a replica to be stopped."),
+                           sim::field("freeness", &P::freeness, "How the freeness of a replica is computed.")};
   }
 };
 
@@ -60,7 +60,7 @@ class LlumnixScaling final : public Scaling {
 
 void add_llumnix_scaling(ScalingRegistry& registry) {
   registry.add<LlumnixScalingParams>(
-      "llumnix", "As many as keep the mean freeness between two thresholds (OSDI 2024).",
+      "llumnix", "As many replicas as keep the mean freeness between two thresholds (Llumnix, OSDI 2024).",
       [](const LlumnixScalingParams& params) { return std::make_unique<LlumnixScaling>(params); });
 }
 

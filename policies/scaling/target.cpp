@@ -28,12 +28,14 @@ constexpr auto TargetParams::fields() {
   using T = TargetParams;
   return sim::FieldTable{
       sim::field("metric", &T::metric,
-                 "Load of a replica: share of time with requests, requests there, or tokens still to prefill."),
-      sim::field("target", &T::target, sim::Unit::none, sim::between(1e-6, 1e12), "What it should be."),
+                 "Load of a replica: the share of time in which it has requests, its requests, or its tokens still to "
+                 "prefill."),
+      sim::field("target", &T::target, sim::Unit::none, sim::between(1e-6, 1e12),
+                 "Load per replica to aim at, in the unit of metric."),
       sim::field("tolerance", &T::tolerance, sim::Unit::ratio, sim::between(0, 10),
-                 "Deviation from the target, as a share of it, at which nothing is done."),
+                 "Relative deviation from the target up to which nothing is changed."),
       sim::field("stabilisation", &T::stabilisation_s, sim::Unit::seconds, sim::at_least(0),
-                 "Replicas are stopped only if none of the answers in this time wanted them.")};
+                 "Window of past decisions: replicas are stopped only if no decision in it wanted them.")};
 }
 
 class Target final : public Scaling {
@@ -78,7 +80,7 @@ class Target final : public Scaling {
 }  // namespace
 
 void add_target_scaling(ScalingRegistry& registry) {
-  registry.add<TargetParams>("target", "As many as bring the load of a replica to its target.",
+  registry.add<TargetParams>("target", "As many replicas as bring the load per replica to its target.",
                              [](const TargetParams& params) { return std::make_unique<Target>(params); });
 }
 

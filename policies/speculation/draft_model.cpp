@@ -21,7 +21,7 @@ struct DraftModelParams : LengthParams, AcceptanceParams {
         sim::FieldTable{sim::required(sim::field("model", &P::model, sim::Unit::reference, sim::any_value(),
                                                  "The draft model: a Hugging Face config.json, or \"catalog:NAME\".")),
                         sim::field("step_overhead", &P::step_overhead_s, sim::Unit::seconds, sim::between(0, 1),
-                                   "CPU time of every draft step that the devices wait for.")},
+                                   "CPU time of each draft step, during which the devices wait.")},
         sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
@@ -42,7 +42,7 @@ class DraftModel final : public Speculator {
 }  // namespace
 
 void add_draft_model(SpeculationRegistry& registry) {
-  registry.add<DraftModelParams>("draft_model", "A smaller model proposes tokens, step by step.",
+  registry.add<DraftModelParams>("draft_model", "A smaller draft model proposes tokens, one per step.",
                                  [](const DraftModelParams& params, const StepPrices& prices, std::uint64_t seed) {
                                    return std::make_unique<DraftModel>(params, prices, seed);
                                  });

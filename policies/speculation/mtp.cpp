@@ -16,7 +16,7 @@ struct MtpParams : LengthParams, AcceptanceParams {
   static constexpr auto fields() {
     using P = MtpParams;
     return sim::joined(sim::FieldTable{sim::field("layers", &P::layers, sim::Unit::layers, sim::between(1, 64),
-                                                  "Layers of a module.")},
+                                                  "Number of layers in the module that proposes tokens.")},
                        sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
@@ -39,7 +39,7 @@ class Mtp final : public Speculator {
 }  // namespace
 
 void add_mtp(SpeculationRegistry& registry) {
-  registry.add<MtpParams>("mtp", "Further layers of the model propose tokens (multi-token prediction).",
+  registry.add<MtpParams>("mtp", "Additional layers of the model propose tokens (multi-token prediction).",
                           [](const MtpParams& params, const StepPrices& prices, std::uint64_t seed) {
                             return std::make_unique<Mtp>(params, prices, seed);
                           });

@@ -15,9 +15,10 @@ struct NGramParams : LengthParams, AcceptanceParams {
 
   static constexpr auto fields() {
     using P = NGramParams;
-    return sim::joined(sim::FieldTable{sim::field("match", &P::match, sim::Unit::ratio, sim::between(0, 1),
-                                                  "Share of steps in which there is something to propose.")},
-                       sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
+    return sim::joined(
+        sim::FieldTable{sim::field("match", &P::match, sim::Unit::ratio, sim::between(0, 1),
+                                   "Probability that a sequence has a match, and so something to propose, in a step.")},
+        sim::inherited<P>(LengthParams::fields()), sim::inherited<P>(AcceptanceParams::fields()));
   }
 };
 
@@ -41,7 +42,8 @@ class NGram final : public Speculator {
 }  // namespace
 
 void add_n_gram(SpeculationRegistry& registry) {
-  registry.add<NGramParams>("n_gram", "What followed the same tokens before is proposed again; free.",
+  registry.add<NGramParams>("n_gram",
+                            "Proposes the tokens that followed the same n-gram earlier in the text, at no cost.",
                             [](const NGramParams& params, const StepPrices& prices, std::uint64_t seed) {
                               return std::make_unique<NGram>(params, prices, seed);
                             });

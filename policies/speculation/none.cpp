@@ -17,7 +17,7 @@ class NoSpeculation final : public Speculator {
 
 void add_no_speculation(SpeculationRegistry& registry) {
   registry.add<sim::NoParams>(
-      "none", "Every decode takes one token an iteration.",
+      "none", "No speculation: each decode yields one token per iteration.",
       [](const sim::NoParams&, const StepPrices&, std::uint64_t) { return std::make_unique<NoSpeculation>(); });
 }
 

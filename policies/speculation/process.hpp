@@ -29,14 +29,14 @@ struct LengthParams {
   static constexpr auto fields() {
     using P = LengthParams;
     return sim::FieldTable{
-        sim::field("drafts", &P::drafts, sim::Unit::tokens, sim::between(0, 64), "Tokens proposed a step; 0: none."),
+        sim::field("drafts", &P::drafts, sim::Unit::tokens, sim::between(0, 64), "Tokens proposed per step; 0: none."),
         sim::field("adaptive", &P::adaptive,
-                   "Choose 0 … drafts by the number of decodes, for the least time a token that the models' own prices "
-                   "and the acceptance rate promise."),
+                   "Whether to choose from 0 to `drafts` tokens by the number of decodes. The choice has the least "
+                   "expected time per token, given the models' costs and the acceptance rate."),
         sim::field("context", &P::context, sim::Unit::tokens, sim::between(1, 1e7),
-                   "Context of a sequence for which those prices are taken."),
+                   "Context length of a sequence for which `adaptive` takes the models' costs."),
         sim::field("max_batch", &P::max_batch, sim::Unit::sequences, sim::at_least(0),
-                   "Nothing is proposed for more decodes than these.")};
+                   "Nothing is proposed when an iteration has more decodes than this.")};
   }
 };
 
@@ -49,10 +49,12 @@ struct AcceptanceParams {
     using P = AcceptanceParams;
     return sim::FieldTable{
         sim::field("acceptance", &P::acceptance, sim::Unit::ratio, sim::between(0, 1),
-                   "Probability that a proposed token is kept if all before it are; mean over requests."),
+                   "Probability that a proposed token is accepted if all before it are; the mean over requests."),
         sim::field("spread", &P::spread, sim::Unit::ratio, sim::between(0, 0.5),
-                   "Standard deviation of that probability between requests (a beta distribution); 0: all alike."),
-        sim::field("ragged", &P::ragged, "How far the sequences of a batch go on after a step.")};
+                   "Standard deviation of the acceptance between requests (a beta distribution); 0: all alike."),
+        sim::field("ragged", &P::ragged,
+                   "How far sequences of a batch advance after a step: each by the tokens it kept (own), or all by the "
+                   "fewest (least).")};
   }
 };
 
