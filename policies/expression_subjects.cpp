@@ -12,30 +12,30 @@ namespace orrery::policies {
 const std::vector<ExpressionSubject>& expression_subjects() {
   static const std::vector<ExpressionSubject> all{
       {"batching",
-       "Names that the scores of batching may use. `score`: whoever waits with the least goes first; `preempt`: "
-       "whoever "
-       "runs with the greatest is preempted first.",
+       "Names that the scores of batching may use. `score`: the lowest waiting sequence is admitted first; `preempt`: "
+       "the highest running one is preempted first.",
        {"batching.expression.score", "batching.expression.preempt"},
        expression_names<SequenceFacts>()},
       {"routing",
-       "Names that the score of a replica may use; the request goes to the replica with the least.",
+       "Names that the score of a replica may use; the request goes to the replica with the lowest score.",
        {"routing.expression.score"},
        expression_names<ReplicaScoreFacts>()},
       {"admission",
-       "Names that the rule of admission may use; a request is turned away where it is not 0.",
+       "Names that the admission rule may use; a request is turned away where the rule is not 0.",
        {"admission.expression.reject"},
        expression_names<RequestRuleFacts>()},
       {"transaction_order",
-       "Names that the score of a transaction may use; the one with the least goes next.",
+       "Names that the score of a transaction may use; the one with the lowest score goes next.",
        {"transaction_order.expression.score"},
        expression_names<TransactionFacts>()},
       {"cache",
-       "Names that the score of an expert in fast memory may use; of those that may go, the one with the least makes "
-       "room.",
+       "Names that the score of an expert in fast memory may use; of those that may go, the one with the lowest score "
+       "is evicted.",
        {"cache.expression.score"},
        expression_names<ExpertScoreFacts>()},
       {"placement",
-       "Names that the share of a replica of an expert may use; the expert whose replica bears most gets the next one.",
+       "Names that the share of an expert's replica may use; the expert whose replicas bear the largest share gets the "
+       "next replica.",
        {"placement.expression.share"},
        expression_names<ReplicaShareFacts>()}};
   return all;

@@ -22,13 +22,14 @@ struct AotParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("symbol", &AotParams::symbol, Unit::text, sim::any_value(), "Dimension that is padded."),
+        sim::field("symbol", &AotParams::symbol, Unit::text, sim::any_value(), "Symbolic dimension that is padded."),
         sim::field("buckets", &AotParams::buckets, Unit::count, sim::at_least(1),
-                   "Sizes compiled ahead, in rising order; none: multiples of `step`."),
-        sim::field("step", &AotParams::step, Unit::count, sim::at_least(1), "Distance of buckets without a list."),
-        sim::field("kernel", &AotParams::kernel_s, Unit::seconds, sim::at_least(0), "Compiling one kernel."),
+                   "Sizes that are compiled ahead of time, in rising order; none: multiples of `step`."),
+        sim::field("step", &AotParams::step, Unit::count, sim::at_least(1),
+                   "Distance between buckets when `buckets` is not given."),
+        sim::field("kernel", &AotParams::kernel_s, Unit::seconds, sim::at_least(0), "Time to compile one kernel."),
         sim::field("call", &AotParams::call_s, Unit::seconds, sim::at_least(0),
-                   "Host time of a launch from compiled code, beside the driver's call."),
+                   "Host time per launch from compiled code, besides the driver's call."),
     };
   }
 };
@@ -86,7 +87,8 @@ class Aot final : public Execution {
 }  // namespace
 
 void add_aot(ExecutionRegistry& registry) {
-  registry.add<AotParams>("aot", "Kernels compiled ahead for buckets of sizes, to which requests are padded.",
+  registry.add<AotParams>("aot",
+                          "Kernels are compiled ahead of time for buckets of sizes, to which requests are padded.",
                           [](const AotParams& params) { return std::make_unique<Aot>(params); });
 }
 

@@ -20,7 +20,8 @@ class Eager final : public Execution {
 }  // namespace
 
 void add_eager(ExecutionRegistry& registry) {
-  registry.add<EagerParams>("eager", "The framework dispatches operator by operator.",
+  registry.add<EagerParams>("eager",
+                            "The framework dispatches one operator after another; nothing is compiled or padded.",
                             [](const EagerParams&) { return std::make_unique<Eager>(); });
 }
 

@@ -15,10 +15,11 @@ struct GraphParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("symbol", &GraphParams::symbol, Unit::text, sim::any_value(), "Dimension that is padded."),
-        sim::field("step", &GraphParams::step, Unit::count, sim::at_least(1), "To multiples of what; 1: no padding."),
+        sim::field("symbol", &GraphParams::symbol, Unit::text, sim::any_value(), "Symbolic dimension that is padded."),
+        sim::field("step", &GraphParams::step, Unit::count, sim::at_least(1),
+                   "The dimension is padded to multiples of this; 1: no padding."),
         sim::field("entries", &GraphParams::entries, Unit::count, sim::at_least(0),
-                   "Captured graphs that are kept; 0: all."),
+                   "Number of captured graphs that are kept; 0: all."),
     };
   }
 };
@@ -51,8 +52,9 @@ class Graph final : public Execution {
 }  // namespace
 
 void add_graph(ExecutionRegistry& registry) {
-  registry.add<GraphParams>("graph", "Launches captured once per sizes and replayed as one launch (CUDA graphs).",
-                            [](const GraphParams& params) { return std::make_unique<Graph>(params); });
+  registry.add<GraphParams>(
+      "graph", "Launches are captured once for each set of sizes and replayed as one launch (CUDA graphs).",
+      [](const GraphParams& params) { return std::make_unique<Graph>(params); });
 }
 
 }  // namespace orrery::policies

@@ -19,14 +19,16 @@ struct JitParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("graph", &JitParams::graph_s, Unit::seconds, sim::at_least(0), "Tracing the graph for new sizes."),
-        sim::field("kernel", &JitParams::kernel_s, Unit::seconds, sim::at_least(0), "Compiling one kernel."),
+        sim::field("graph", &JitParams::graph_s, Unit::seconds, sim::at_least(0),
+                   "Time to trace the graph for new sizes."),
+        sim::field("kernel", &JitParams::kernel_s, Unit::seconds, sim::at_least(0), "Time to compile one kernel."),
         sim::field("call", &JitParams::call_s, Unit::seconds, sim::at_least(0),
-                   "Host time of a launch from compiled code, beside the driver's call."),
-        sim::field("workers", &JitParams::workers, Unit::count, sim::between(1, 4096), "Kernels compiled at a time."),
+                   "Host time per launch from compiled code, besides the driver's call."),
+        sim::field("workers", &JitParams::workers, Unit::count, sim::between(1, 4096),
+                   "Number of kernels that are compiled in parallel."),
         sim::field("entries", &JitParams::entries, Unit::count, sim::at_least(0),
-                   "Shapes that the cache holds; 0: all."),
-        sim::field("once", &JitParams::once, "Whether one compilation serves all sizes."),
+                   "Number of shapes that the cache of compiled kernels holds; 0: all."),
+        sim::field("once", &JitParams::once, "Whether one compilation, at the first request, serves all sizes."),
     };
   }
 };
@@ -56,7 +58,7 @@ class Jit final : public Execution {
 }  // namespace
 
 void add_jit(ExecutionRegistry& registry) {
-  registry.add<JitParams>("jit", "Kernels are compiled when sizes are new, and kept.",
+  registry.add<JitParams>("jit", "Kernels are compiled when sizes are seen for the first time, and kept.",
                           [](const JitParams& params) { return std::make_unique<Jit>(params); });
 }
 

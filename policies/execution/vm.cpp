@@ -34,16 +34,25 @@ struct VmParams {
     using P = VmParams;
     constexpr sim::Range kTime = sim::between(0, 1000);
     return sim::FieldTable{
-        sim::field("normalize", &P::normalize_s, Unit::seconds, kTime, "Shape inference of a kernel for new sizes."),
-        sim::field("encode", &P::encode_s, Unit::seconds, kTime, "Writing a kernel's bytecode, whatever its length."),
-        sim::field("instruction", &P::instruction_s, Unit::seconds, kTime, "Writing one instruction."),
-        sim::field("relocate", &P::relocate_s, Unit::seconds, kTime, "New addresses in bytecode that is kept."),
-        sim::field("submit", &P::submit_s, Unit::seconds, kTime, "Handing a kernel to the device."),
-        sim::field("decode", &P::decode_s, Unit::seconds, kTime, "Decoding one instruction, every tile again."),
-        sim::field("entries", &P::entries, Unit::count, sim::at_least(0), "Shapes whose bytecode is kept; 0: all."),
-        sim::field("tile", &P::tile_bytes, Unit::bytes, sim::between(32, 1 << 30), "Largest tile of an operand."),
-        sim::field("lanes", &P::lanes, Unit::count, sim::between(1, 64), "Vector cores of a core."),
-        sim::field("threads", &P::threads, "How phases of the host overlap: serial, one_ahead or phased."),
+        sim::field("normalize", &P::normalize_s, Unit::seconds, kTime,
+                   "Host time to infer the shapes of a kernel for new sizes."),
+        sim::field("encode", &P::encode_s, Unit::seconds, kTime,
+                   "Host time to write a kernel's bytecode, whatever its length."),
+        sim::field("instruction", &P::instruction_s, Unit::seconds, kTime,
+                   "Host time to write one instruction of bytecode."),
+        sim::field("relocate", &P::relocate_s, Unit::seconds, kTime,
+                   "Host time to put new addresses into kept bytecode."),
+        sim::field("submit", &P::submit_s, Unit::seconds, kTime, "Host time to submit a kernel to the device."),
+        sim::field("decode", &P::decode_s, Unit::seconds, kTime,
+                   "Device time to decode one instruction; every tile decodes all of them."),
+        sim::field("entries", &P::entries, Unit::count, sim::at_least(0),
+                   "Number of shapes whose bytecode is kept; 0: all."),
+        sim::field("tile", &P::tile_bytes, Unit::bytes, sim::between(32, 1 << 30),
+                   "Largest size of an operand's tile."),
+        sim::field("lanes", &P::lanes, Unit::count, sim::between(1, 64), "Number of vector cores in each core."),
+        sim::field("threads", &P::threads,
+                   "How the phases of the host overlap: one after another (serial), one thread ahead (one_ahead), or a "
+                   "thread per phase (phased)."),
     };
   }
 };
@@ -88,9 +97,9 @@ class Vm final : public Execution {
 }  // namespace
 
 void add_vm(ExecutionRegistry& registry) {
-  registry.add<VmParams>("vm",
-                         "Bytecode that the host writes per sizes and a virtual machine on the device runs (DVM).",
-                         [](const VmParams& params) { return std::make_unique<Vm>(params); });
+  registry.add<VmParams>(
+      "vm", "The host writes bytecode for each set of sizes, which a virtual machine on the device runs (DVM).",
+      [](const VmParams& params) { return std::make_unique<Vm>(params); });
 }
 
 }  // namespace orrery::policies

@@ -18,7 +18,7 @@ class ByExpert final : public ExpertOrder {
 }  // namespace
 
 void add_by_expert_order(ExpertOrderRegistry& registry) {
-  registry.add<sim::NoParams>("by_expert", "One expert after another, all of its levels at once.",
+  registry.add<sim::NoParams>("by_expert", "One expert after another, each with all of its bit levels.",
                               [](const sim::NoParams&) { return std::make_unique<ByExpert>(); });
 }
 

@@ -20,7 +20,7 @@ class ByLevel final : public ExpertOrder {
 }  // namespace
 
 void add_by_level_order(ExpertOrderRegistry& registry) {
-  registry.add<sim::NoParams>("by_level", "The base of all experts first, then each level above it.",
+  registry.add<sim::NoParams>("by_level", "The base level of all experts first, then each bit level above it.",
                               [](const sim::NoParams&) { return std::make_unique<ByLevel>(); });
 }
 

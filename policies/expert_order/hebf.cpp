@@ -29,8 +29,9 @@ class Hebf final : public ExpertOrder {
 }  // namespace
 
 void add_hebf_order(ExpertOrderRegistry& registry) {
-  registry.add<sim::NoParams>("hebf", "D2MoE: of the lowest missing level of each expert, the one with most tokens.",
-                              [](const sim::NoParams&) { return std::make_unique<Hebf>(); });
+  registry.add<sim::NoParams>(
+      "hebf", "D2MoE: of each expert's lowest missing bit level, the one that most tokens use comes next.",
+      [](const sim::NoParams&) { return std::make_unique<Hebf>(); });
 }
 
 }  // namespace orrery::policies

@@ -23,7 +23,8 @@ class Balanced final : public ExpertPlacement {
 }  // namespace
 
 void add_balanced_expert_placement(ExpertPlacementRegistry& registry) {
-  registry.add<BalancedParams>("balanced", "By load alone, over all GPUs, with replicas of the busiest experts.",
+  registry.add<BalancedParams>("balanced",
+                               "Places experts by load alone, over all GPUs, with replicas of the busiest experts.",
                                [](const BalancedParams&) { return std::make_unique<Balanced>(); });
 }
 

@@ -21,7 +21,7 @@ class Contiguous final : public ExpertPlacement {
 }  // namespace
 
 void add_contiguous_expert_placement(ExpertPlacementRegistry& registry) {
-  registry.add<ContiguousParams>("contiguous", "Experts in the order of their numbers, equally many a GPU.",
+  registry.add<ContiguousParams>("contiguous", "Experts in the order of their numbers, equally many on each GPU.",
                                  [](const ContiguousParams&) { return std::make_unique<Contiguous>(); });
 }
 

@@ -79,8 +79,9 @@ std::vector<std::int64_t> eplb_slots(const std::vector<double>& loads, EplbMachi
 }
 
 void add_eplb_expert_placement(ExpertPlacementRegistry& registry) {
-  registry.add<EplbParams>("eplb", "DeepSeek's EPLB: groups to nodes, replicas of busy experts, replicas to GPUs.",
-                           [](const EplbParams&) { return std::make_unique<Eplb>(); });
+  registry.add<EplbParams>(
+      "eplb", "DeepSeek's EPLB: assigns expert groups to nodes, replicates busy experts and assigns replicas to GPUs.",
+      [](const EplbParams&) { return std::make_unique<Eplb>(); });
 }
 
 }  // namespace orrery::policies

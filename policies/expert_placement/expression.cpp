@@ -17,7 +17,7 @@ struct PlacementExpressionParams {
   ReplicaShareScore share{"load / replicas"};
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("share", &PlacementExpressionParams::share, "What a replica of an expert is taken to bear.")};
+        sim::field("share", &PlacementExpressionParams::share, "Load that a replica of an expert is assumed to bear.")};
   }
 };
 
@@ -52,7 +52,7 @@ class PlacementExpression final : public ExpertPlacement {
 
 void add_expression_expert_placement(ExpertPlacementRegistry& registry) {
   registry.add<PlacementExpressionParams>(
-      "expression", "EPLB with an expression for what a replica bears.",
+      "expression", "EPLB with an expression for the load that a replica bears.",
       [](const PlacementExpressionParams& params) { return std::make_unique<PlacementExpression>(params); });
 }
 

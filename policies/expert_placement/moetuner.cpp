@@ -23,11 +23,11 @@ struct MoeTunerParams {
     using P = MoeTunerParams;
     return sim::FieldTable{
         sim::field("solver", &P::solver,
-                   "Of both assignments: a search, or mixed-integer programs (CBC), for a few GPUs."),
+                   "Solver of both assignments: a search, or, for a few GPUs, mixed-integer programs (CBC)."),
         sim::field("seconds", &P::seconds, sim::Unit::seconds, sim::between(0.1, 86400),
-                   "For each program: one a layer, and one for all."),
+                   "Time limit for each program; there is one for each layer, and one for all layers."),
         sim::field("across", &P::across, sim::Unit::ratio, sim::between(1, 1e6),
-                   "What a row between nodes costs over one inside a node.")};
+                   "Cost of sending a row between nodes, relative to one inside a node.")};
   }
 };
 
@@ -80,8 +80,9 @@ class MoeTuner final : public ExpertPlacement {
 }  // namespace
 
 void add_moetuner_expert_placement(ExpertPlacementRegistry& registry) {
-  registry.add<MoeTunerParams>("moetuner", "MoETuner: clusters of even load, on GPUs that exchange little.",
-                               [](const MoeTunerParams& params) { return std::make_unique<MoeTuner>(params); });
+  registry.add<MoeTunerParams>(
+      "moetuner", "MoETuner: groups experts into clusters of even load, placed so that GPUs exchange little.",
+      [](const MoeTunerParams& params) { return std::make_unique<MoeTuner>(params); });
 }
 
 }  // namespace orrery::policies

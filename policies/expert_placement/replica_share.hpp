@@ -16,15 +16,17 @@ struct ExpressionNames<ReplicaShareFacts> {
   using F = const ReplicaShareFacts&;
   using U = sim::Unit;
   static constexpr std::array names{
-      ExpressionName<ReplicaShareFacts>{{"experts", U::count, "Of the layer."}, [](F f) { return f.experts; }},
-      ExpressionName<ReplicaShareFacts>{{"gpus", U::count, "That hold them."}, [](F f) { return f.gpus; }},
-      ExpressionName<ReplicaShareFacts>{{"load", U::tokens, "That chose the expert while it was watched."},
-                                        [](F f) { return f.load; }},
-      ExpressionName<ReplicaShareFacts>{{"mean", U::tokens, "`load` over all experts of the layer, on average."},
+      ExpressionName<ReplicaShareFacts>{{"experts", U::count, "Number of experts of the layer."},
+                                        [](F f) { return f.experts; }},
+      ExpressionName<ReplicaShareFacts>{{"gpus", U::count, "Number of GPUs that hold the experts."},
+                                        [](F f) { return f.gpus; }},
+      ExpressionName<ReplicaShareFacts>{
+          {"load", U::tokens, "Tokens that chose the expert while its load was observed."}, [](F f) { return f.load; }},
+      ExpressionName<ReplicaShareFacts>{{"mean", U::tokens, "Mean of `load` over all experts of the layer."},
                                         [](F f) { return f.mean; }},
-      ExpressionName<ReplicaShareFacts>{{"replicas", U::count, "That the expert would have."},
+      ExpressionName<ReplicaShareFacts>{{"replicas", U::count, "Number of replicas that the expert would have."},
                                         [](F f) { return f.replicas; }},
-      ExpressionName<ReplicaShareFacts>{{"slots", U::count, "Of the layer, over all GPUs."},
+      ExpressionName<ReplicaShareFacts>{{"slots", U::count, "Number of the layer's expert slots on all GPUs."},
                                         [](F f) { return f.slots; }}};
 };
 

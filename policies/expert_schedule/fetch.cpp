@@ -20,7 +20,7 @@ class Fetch final : public ExpertSchedule {
 }  // namespace
 
 void add_fetch_expert_schedule(ExpertScheduleRegistry& registry) {
-  registry.add<FetchParams>("fetch", "Missing experts come over the link.",
+  registry.add<FetchParams>("fetch", "Missing experts are copied over the link and computed by the GPU.",
                             [](const FetchParams&) { return std::make_unique<Fetch>(); });
 }
 

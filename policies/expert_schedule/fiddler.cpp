@@ -25,7 +25,9 @@ class Fiddler final : public ExpertSchedule {
 }  // namespace
 
 void add_fiddler_expert_schedule(ExpertScheduleRegistry& registry) {
-  registry.add<FiddlerParams>("fiddler", "Each missing expert goes where it is done sooner, whatever others do.",
+  registry.add<FiddlerParams>("fiddler",
+                              "Fiddler: each missing expert runs on the host or the GPU, whichever would finish it "
+                              "sooner, ignoring other experts.",
                               [](const FiddlerParams&) { return std::make_unique<Fiddler>(); });
 }
 

@@ -21,7 +21,7 @@ class Host final : public ExpertSchedule {
 }  // namespace
 
 void add_host_expert_schedule(ExpertScheduleRegistry& registry) {
-  registry.add<HostParams>("host", "Missing experts are computed by the host, beside the GPU.",
+  registry.add<HostParams>("host", "Missing experts are computed by the host, in parallel with the GPU.",
                            [](const HostParams&) { return std::make_unique<Host>(); });
 }
 

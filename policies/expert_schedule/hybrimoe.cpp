@@ -45,8 +45,9 @@ class HybriMoe final : public ExpertSchedule {
 }  // namespace
 
 void add_hybrimoe_expert_schedule(ExpertScheduleRegistry& registry) {
-  registry.add<HybriMoeParams>("hybrimoe", "HybriMoE's two pointers: GPU from the head, host from the tail.",
-                               [](const HybriMoeParams&) { return std::make_unique<HybriMoe>(); });
+  registry.add<HybriMoeParams>(
+      "hybrimoe", "HybriMoE: of the experts in order, the GPU takes them from the head and the host from the tail.",
+      [](const HybriMoeParams&) { return std::make_unique<HybriMoe>(); });
 }
 
 }  // namespace orrery::policies

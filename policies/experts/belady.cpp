@@ -16,9 +16,10 @@ struct BeladyParams {
   bool bypass = false;
   static constexpr auto fields() {
     using P = BeladyParams;
-    return sim::FieldTable{sim::field("ahead", &P::ahead, sim::Unit::tokens, sim::at_least(0),
-                                      "Tokens after the present ones whose experts are known; 0: all."),
-                           sim::field("bypass", &P::bypass, "Whether an expert may be used without being kept.")};
+    return sim::FieldTable{
+        sim::field("ahead", &P::ahead, sim::Unit::tokens, sim::at_least(0),
+                   "Number of tokens after the present ones whose experts are known in advance; 0: all."),
+        sim::field("bypass", &P::bypass, "Whether an expert may be used without being kept in fast memory.")};
   }
 };
 
@@ -61,11 +62,12 @@ class Belady final : public ExpertCache {
 }  // namespace
 
 void add_belady_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<BeladyParams>("belady", "Belady's rule: whose next request is farthest makes room. Knows the trace.",
-                             [](const BeladyParams& params, const ExpertCacheSetup& setup) {
-                               need_future(setup, "belady");
-                               return std::make_unique<Belady>(params, setup);
-                             });
+  registry.add<BeladyParams>(
+      "belady", "Belady's rule: the expert whose next request is farthest away is evicted. Knows the trace.",
+      [](const BeladyParams& params, const ExpertCacheSetup& setup) {
+        need_future(setup, "belady");
+        return std::make_unique<Belady>(params, setup);
+      });
 }
 
 }  // namespace orrery::policies

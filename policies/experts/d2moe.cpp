@@ -41,7 +41,7 @@ class D2Moe final : public ExpertCache {
 
 void add_d2moe_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<sim::NoParams>(
-      "d2moe", "D2MoE: high bits, then low bits of the layer that was used last.",
+      "d2moe", "D2MoE: evicts from the layer that was used last, its high bits first, then its low bits.",
       [](const sim::NoParams&, const ExpertCacheSetup& setup) { return std::make_unique<D2Moe>(setup); });
 }
 

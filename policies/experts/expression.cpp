@@ -14,9 +14,9 @@ struct ExpertExpressionParams {
     using P = ExpertExpressionParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("score", &P::score, "Of the experts that may go, the one with the least makes room."),
+        sim::field("score", &P::score, "Of the experts that may go, the one with the lowest value is evicted."),
         sim::field("horizon", &P::horizon, Unit::requests, sim::between(1, 1e9),
-                   "How far back `recent` and `recent_score` look; every expert of a token is a request."),
+                   "How far back `recent` and `recent_score` look. Every expert of a token is one request."),
     };
   }
 };
@@ -44,7 +44,7 @@ class ExpertExpression final : public ExpertCache {
 }  // namespace
 
 void add_expression_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<ExpertExpressionParams>("expression", "The one with the least value of an expression makes room.",
+  registry.add<ExpertExpressionParams>("expression", "The expert with the lowest value of an expression is evicted.",
                                        [](const ExpertExpressionParams& params, const ExpertCacheSetup& setup) {
                                          return std::make_unique<ExpertExpression>(params, setup);
                                        });

@@ -10,7 +10,7 @@ struct FrequentRecentParams {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("horizon", &FrequentRecentParams::horizon, sim::Unit::requests,
                                       sim::between(1, 1e9),
-                                      "How far back counts; every expert of a token is a request.")};
+                                      "How far back recent requests count. Every expert of a token is one request.")};
   }
 };
 
@@ -36,7 +36,8 @@ class FrequentRecent final : public ExpertCache {
 
 void add_frequent_recent_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<FrequentRecentParams>("frequent_recent",
-                                     "Who was asked for least often for how long ago it was, or least often of late.",
+                                     "Evicts the expert with the lowest score: the smaller of its requests over the "
+                                     "time since the last one, and its recent requests.",
                                      [](const FrequentRecentParams& params, const ExpertCacheSetup& setup) {
                                        return std::make_unique<FrequentRecent>(params, setup);
                                      });

@@ -20,7 +20,7 @@ class Lfu final : public RankedExpertCache {
 }  // namespace
 
 void add_lfu_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<LfuParams>("lfu", "Least frequently used: who was asked for least often makes room.",
+  registry.add<LfuParams>("lfu", "Least frequently used: the expert that was asked for least often is evicted.",
                           [](const LfuParams&, const ExpertCacheSetup& setup) { return std::make_unique<Lfu>(setup); });
 }
 

@@ -26,7 +26,7 @@ class Lru final : public RankedExpertCache {
 }  // namespace
 
 void add_lru_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<LruParams>("lru", "Least recently used: who was asked for longest ago makes room.",
+  registry.add<LruParams>("lru", "Least recently used: the expert that was asked for longest ago is evicted.",
                           [](const LruParams&, const ExpertCacheSetup& setup) { return std::make_unique<Lru>(setup); });
 }
 

@@ -17,9 +17,10 @@ struct MrsParams {
   static constexpr auto fields() {
     using P = MrsParams;
     return sim::FieldTable{
-        sim::field("alpha", &P::alpha, sim::Unit::ratio, sim::between(0, 1), "Weight of the present token's scores."),
+        sim::field("alpha", &P::alpha, sim::Unit::ratio, sim::between(0, 1),
+                   "Weight of the present token's router scores in the running score."),
         sim::field("top", &P::top, sim::Unit::count, sim::at_least(0),
-                   "Best scores of a token that count; 0: twice the experts that a token chooses.")};
+                   "Number of a token's best router scores that count; 0: twice the experts that a token chooses.")};
   }
 };
 
@@ -52,14 +53,14 @@ class Mrs final : public RankedExpertCache {
 }  // namespace
 
 void add_mrs_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<MrsParams>("mrs", "HybriMoE's: who had the least scores of late makes room. Needs the router's scores.",
-                          [](const MrsParams& params, const ExpertCacheSetup& setup) {
-                            if (!setup.scores)
-                              sim::throw_fault({"mrs", ""},
-                                               "expert cache mrs needs the router's scores, which the trace has not",
-                                               "a trace that `orrery trace generate` drew has them");
-                            return std::make_unique<Mrs>(params, setup);
-                          });
+  registry.add<MrsParams>(
+      "mrs", "HybriMoE: the expert with the lowest recent router scores is evicted. Needs the router's scores.",
+      [](const MrsParams& params, const ExpertCacheSetup& setup) {
+        if (!setup.scores)
+          sim::throw_fault({"mrs", ""}, "expert cache mrs needs the router's scores, which the trace has not",
+                           "a trace that `orrery trace generate` drew has them");
+        return std::make_unique<Mrs>(params, setup);
+      });
 }
 
 }  // namespace orrery::policies

@@ -49,7 +49,7 @@ class Plec final : public ExpertCache {
 
 void add_plec_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<PlecParams>(
-      "plec", "ExpertFlow's: what a predictor names for the nearest layers stays.",
+      "plec", "ExpertFlow: the experts that a predictor names for the nearest layers stay.",
       [](const PlecParams&, const ExpertCacheSetup& setup) {
         if (!setup.foretold)
           sim::throw_fault({"plec", ""}, "expert cache plec needs predicted experts: a run with prefetch");

@@ -28,7 +28,7 @@ class Random final : public ExpertCache {
 
 void add_random_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<RandomParams>(
-      "random", "Random replacement: all are alike.",
+      "random", "A random expert is evicted, all with equal probability.",
       [](const RandomParams& params, const ExpertCacheSetup&) { return std::make_unique<Random>(params); });
 }
 

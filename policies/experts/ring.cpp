@@ -22,7 +22,7 @@ class Ring final : public RankedExpertCache {
 
 void add_ring_expert_cache(ExpertCacheRegistry& registry) {
   registry.add<RingParams>(
-      "ring", "Ring buffer: who was loaded first makes room.",
+      "ring", "Ring buffer: the expert that was loaded first is evicted.",
       [](const RingParams&, const ExpertCacheSetup& setup) { return std::make_unique<Ring>(setup); });
 }
 

@@ -9,7 +9,7 @@ struct SegmentParams {
   std::int64_t tokens = 16;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("tokens", &SegmentParams::tokens, sim::Unit::tokens, sim::at_least(1),
-                                      "Tokens after the present ones that count.")};
+                                      "Number of tokens after the present ones that count.")};
   }
 };
 
@@ -35,7 +35,8 @@ class Segment final : public RankedExpertCache {
 }  // namespace
 
 void add_segment_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<SegmentParams>("segment", "SCH: who is used least by the next few tokens makes room. Knows the trace.",
+  registry.add<SegmentParams>("segment",
+                              "SCH: the expert that the next few tokens use least is evicted. Knows the trace.",
                               [](const SegmentParams& params, const ExpertCacheSetup& setup) {
                                 need_future(setup, "segment");
                                 return std::make_unique<Segment>(params, setup);

@@ -21,9 +21,11 @@ struct StaticParams {
   static constexpr auto fields() {
     using P = StaticParams;
     return sim::FieldTable{
-        sim::field("rule", &P::rule, "Which experts stay: the most frequent ones, every n-th (uniform), any (random)."),
+        sim::field(
+            "rule", &P::rule,
+            "Which experts stay: the most frequent ones (frequency), every n-th (uniform), or a random set (random)."),
         sim::field("profile", &P::profile, sim::Unit::tokens, sim::at_least(1),
-                   "Tokens of the run whose most frequent experts stay."),
+                   "Number of tokens at the start of the run whose most frequent experts stay."),
         sim::field("seed", &P::seed, sim::Unit::none, sim::at_least(0), "Seed of `random`.")};
   }
 };
@@ -63,11 +65,11 @@ class Static final : public ExpertCache {
 }  // namespace
 
 void add_static_expert_cache(ExpertCacheRegistry& registry) {
-  registry.add<StaticParams>("static",
-                             "A fixed set: the most frequent experts of the first tokens stay, or every n-th, or any.",
-                             [](const StaticParams& params, const ExpertCacheSetup& setup) {
-                               return std::make_unique<Static>(params, setup);
-                             });
+  registry.add<StaticParams>(
+      "static", "A fixed set stays: the most frequent experts of the first tokens, every n-th expert, or a random set.",
+      [](const StaticParams& params, const ExpertCacheSetup& setup) {
+        return std::make_unique<Static>(params, setup);
+      });
 }
 
 }  // namespace orrery::policies

@@ -22,12 +22,12 @@ struct AdopterParams {
   static constexpr auto fields() {
     using A = AdopterParams;
     return sim::FieldTable{
-        sim::field("rules", &A::rules, "The subset of shipped rules to apply, by name."),
+        sim::field("rules", &A::rules, "Names of the shipped rules to apply."),
         sim::field("files", &A::files, sim::Unit::path, sim::any_value(), "Files of further rules."),
-        sim::field("inline", &A::inline_rules, "Further rules, written out."),
+        sim::field("inline", &A::inline_rules, "Further rules, given inline."),
         sim::field("compiled_dialects", &A::compiled_dialects, "Dialects whose kernels are compiled at run time."),
         sim::field("compile_time", &A::compile_s, sim::Unit::seconds, sim::at_least(0),
-                   "Time to compile one of them, where its rule does not say.")};
+                   "Time to compile one such kernel where its rule does not say.")};
   }
 };
 
@@ -53,7 +53,7 @@ class Adopter final : public GraphPass {
 }  // namespace
 
 void add_adopter(PassRegistry& registry) {
-  registry.add<AdopterParams>("adopter", "All matches of a chosen subset of kernel-integration rules are replaced.",
+  registry.add<AdopterParams>("adopter", "Replaces all matches of a chosen subset of kernel-integration rules.",
                               [](const AdopterParams& params) { return std::make_unique<Adopter>(params); });
 }
 

@@ -26,7 +26,7 @@ class DpFusion final : public GraphPass {
 void add_dp_fusion(PassRegistry& registry) {
   registry.add<SegmentParams>(
       "dp_fusion",
-      "Stretches of the order become tiled kernels: the partition that saves most, by dynamic programming.",
+      "Runs of consecutive ops become tiled kernels: the partition that saves most, by dynamic programming.",
       [](const SegmentParams& params) { return std::make_unique<DpFusion>(params); });
 }
 

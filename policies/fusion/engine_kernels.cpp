@@ -206,9 +206,10 @@ class EngineKernelsPass final : public GraphPass {
 }  // namespace
 
 void add_engine_kernels(PassRegistry& registry) {
-  registry.add<EngineKernelsParams>("engine_kernels",
-                                    "Rotations, gates and cache writes as an inference engine's libraries launch them.",
-                                    [](const EngineKernelsParams&) { return std::make_unique<EngineKernelsPass>(); });
+  registry.add<EngineKernelsParams>(
+      "engine_kernels",
+      "Rotary embeddings, gates and cache writes become the kernels that an inference engine's libraries launch.",
+      [](const EngineKernelsParams&) { return std::make_unique<EngineKernelsPass>(); });
 }
 
 }  // namespace orrery::policies

@@ -31,16 +31,16 @@ struct RuleNode {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::required(sim::field("name", &RuleNode::name, "Name of the node in this rule.")),
-        sim::required(sim::field("op", &RuleNode::op, "Kinds of op that match.")),
+        sim::required(sim::field("op", &RuleNode::op, "Op kinds that match the node.")),
         sim::field("attributes", &RuleNode::attributes, "Attributes that the op must have, with their values."),
-        sim::field("types", &RuleNode::types, "Element types of its first output; empty: any."),
+        sim::field("types", &RuleNode::types, "Allowed element types of the op's first output; empty: any."),
         sim::field("shape", &RuleNode::shape,
-                   "Last sizes of its first output: an expression, or * for any; empty: any shape."),
+                   "Last dimensions of the op's first output, each an expression, or * for any; empty: any shape."),
         sim::field("parameters", &RuleNode::parameters, sim::Unit::none, sim::at_least(0),
-                   "Inputs that must be parameters of the model."),
-        sim::field("phase", &RuleNode::phase, "forward, backward or optimizer; empty: any."),
+                   "Indices of the op's inputs that must be parameters of the model."),
+        sim::field("phase", &RuleNode::phase, "Phase of the op: forward, backward or optimizer; empty: any."),
         sim::field("optional", &RuleNode::optional,
-                   "Whether the rule matches without it too; such a node has one edge in and one out.")};
+                   "Whether the rule also matches without the node; such a node has one edge in and one out.")};
   }
 };
 
@@ -50,11 +50,12 @@ struct RuleEdge {
   std::int64_t output = 0;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::required(sim::field("from", &RuleEdge::from, "Node that makes the tensor.")),
-        sim::required(sim::field("to", &RuleEdge::to, "Node that reads it.")),
-        sim::field("slot", &RuleEdge::slot, sim::Unit::none, sim::at_least(0), "Input that it is; null: any."),
-        sim::field("output", &RuleEdge::output, sim::Unit::none, sim::at_least(0), "Output that it is.")};
+    return sim::FieldTable{sim::required(sim::field("from", &RuleEdge::from, "Node that produces the tensor.")),
+                           sim::required(sim::field("to", &RuleEdge::to, "Node that reads the tensor.")),
+                           sim::field("slot", &RuleEdge::slot, sim::Unit::none, sim::at_least(0),
+                                      "Index of the reader's input that the tensor is; null: any."),
+                           sim::field("output", &RuleEdge::output, sim::Unit::none, sim::at_least(0),
+                                      "Index of the producer's output that the tensor is.")};
   }
 };
 
@@ -64,9 +65,9 @@ struct RuleShare {
   std::int64_t slot = 0;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the tensor.")),
-        sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0), "Input that it is.")};
+    return sim::FieldTable{sim::required(sim::field("nodes", &RuleShare::nodes, "Nodes that read the same tensor.")),
+                           sim::field("slot", &RuleShare::slot, sim::Unit::none, sim::at_least(0),
+                                      "Index of the readers' input that the tensor is.")};
   }
 };
 
@@ -79,11 +80,13 @@ struct RuleInput {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("node", &RuleInput::node, "Node of the pattern.")),
-        sim::required(sim::field("slot", &RuleInput::slot, sim::Unit::none, sim::at_least(0), "Which of its inputs.")),
+        sim::required(sim::field("node", &RuleInput::node, "Node of the pattern whose input is taken.")),
+        sim::required(
+            sim::field("slot", &RuleInput::slot, sim::Unit::none, sim::at_least(0), "Index of the node's input.")),
         sim::field("before", &RuleInput::before,
                    "\"transpose\": the tensor before a transposing view, if there is one."),
-        sim::field("optional", &RuleInput::optional, "Left out where the pattern matched without the node.")};
+        sim::field("optional", &RuleInput::optional,
+                   "Whether the input is left out where the pattern matched without the node.")};
   }
 };
 
@@ -94,10 +97,11 @@ struct RuleResult {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("op", &RuleResult::op, "fused, or the kind of op that replaces the match."),
-        sim::field("name", &RuleResult::name, "Name of the new op; empty: the rule's."),
-        sim::field("dialect", &RuleResult::dialect, "Library or compiler that has the kernel."),
-        sim::field("inputs", &RuleResult::inputs, "Inputs of an op that is not fused, in order."),
+        sim::field("op", &RuleResult::op, "Op that replaces the match: fused, or an op kind."),
+        sim::field("name", &RuleResult::name, "Name of the new op; empty: the rule's name."),
+        sim::field("dialect", &RuleResult::dialect,
+                   "Dialect of the new op: the library or compiler that has the kernel."),
+        sim::field("inputs", &RuleResult::inputs, "Inputs of the new op in order, where its kind is not fused."),
         sim::field("attributes", &RuleResult::attributes, "Attributes of the new op: numbers and texts.")};
   }
 };
@@ -118,16 +122,18 @@ struct FusionRuleFile {
         sim::field("kind", &R::kind, "fusion_rule."),
         sim::field("version", &R::version, sim::Unit::none, sim::between(1, 1), "Version of the format."),
         sim::required(sim::field("name", &R::name, "Name of the rule.")),
-        sim::field("doc", &R::doc, "What it stands for, in a line."),
-        sim::field("source", &R::source, "Where it comes from."),
-        sim::field("priority", &R::priority, sim::Unit::none, sim::any_value(), "Higher ones are matched first."),
+        sim::field("doc", &R::doc, "What the rule stands for, in one line."),
+        sim::field("source", &R::source, "Source of the rule."),
+        sim::field("priority", &R::priority, sim::Unit::none, sim::any_value(),
+                   "Priority of the rule; those with higher ones are matched first."),
         sim::required(sim::field("nodes", &R::nodes, "Ops of the pattern.")),
-        sim::field("edges", &R::edges, "Who reads whom; they join all nodes."),
-        sim::field("shared", &R::shared, "Who reads the same tensor; this joins nodes too."),
-        sim::required(sim::field("escapes", &R::escapes, "Nodes whose results may be read from outside.")),
-        sim::field("result", &R::result, "What the match becomes."),
+        sim::field("edges", &R::edges,
+                   "Edges that say which node reads which; with shared tensors they must join all nodes."),
+        sim::field("shared", &R::shared, "Sets of nodes that read the same tensor; these join nodes too."),
+        sim::required(sim::field("escapes", &R::escapes, "Nodes whose results may be read from outside the match.")),
+        sim::field("result", &R::result, "Op that replaces the match."),
         sim::field("compile_time", &R::compile_s, sim::Unit::seconds, sim::at_least(0),
-                   "Time to compile the kernel for one shape at run time; 0: it comes compiled.")};
+                   "Time to compile the kernel for one shape at run time; 0: it is precompiled.")};
   }
 };
 

@@ -23,12 +23,14 @@ struct GraphCaptureParams {
   static constexpr auto fields() {
     using G = GraphCaptureParams;
     return sim::FieldTable{
-        sim::field("whole", &G::whole, "Whether to capture all or nothing, in place of every stretch that can be."),
+        sim::field("whole", &G::whole,
+                   "Whether to capture the whole graph or nothing, instead of every stretch that can be captured."),
         sim::field("communication", &G::communication,
                    "Whether communication between devices can be captured (NCCL's can)."),
-        sim::field("min_kernels", &G::min_kernels, sim::Unit::none, sim::at_least(1), "Fewest kernels of a capture."),
+        sim::field("min_kernels", &G::min_kernels, sim::Unit::none, sim::at_least(1),
+                   "Fewest kernels that a capture may have."),
         sim::field("node_time", &G::node_s, sim::Unit::seconds, sim::at_least(0),
-                   "Host time to instantiate a node of a captured graph; a figure of the report only.")};
+                   "Host time to instantiate a node of a captured graph; used only in the report.")};
   }
 };
 
@@ -89,7 +91,7 @@ class GraphCapture final : public GraphPass {
 
 void add_graph_capture(PassRegistry& registry) {
   registry.add<GraphCaptureParams>(
-      "graph_capture", "Stretches of kernels are captured and launched by one call.",
+      "graph_capture", "Runs of consecutive kernels are captured and launched by one call.",
       [](const GraphCaptureParams& params) { return std::make_unique<GraphCapture>(params); });
 }
 

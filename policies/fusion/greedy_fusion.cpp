@@ -24,7 +24,7 @@ class GreedyFusion final : public GraphPass {
 
 void add_greedy_fusion(PassRegistry& registry) {
   registry.add<SegmentParams>(
-      "greedy_fusion", "Stretches of the order become tiled kernels: each takes the next op while it fits on chip.",
+      "greedy_fusion", "Runs of consecutive ops become tiled kernels: each takes the next op while it fits on chip.",
       [](const SegmentParams& params) { return std::make_unique<GreedyFusion>(params); });
 }
 

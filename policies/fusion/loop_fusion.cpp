@@ -30,10 +30,10 @@ struct LoopFusionParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("epilogues", &LoopFusionParams::epilogues,
-                   "Whether a product takes the elementwise ops after it into its kernel."),
+                   "Whether the kernel of a matrix product includes the elementwise ops after it."),
         sim::field("past_reductions", &LoopFusionParams::past_reductions,
-                   "Whether a group goes on after a reduction that keeps its elements (softmax, norms)."),
-        sim::field("max_ops", &LoopFusionParams::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a group.")};
+                   "Whether a group may continue after a reduction that keeps its elements (softmax, norms)."),
+        sim::field("max_ops", &LoopFusionParams::max_ops, sim::Unit::none, sim::at_least(1), "Most ops in a group.")};
   }
 };
 
@@ -152,7 +152,7 @@ class LoopFusion final : public GraphPass {
 
 void add_loop_fusion(PassRegistry& registry) {
   registry.add<LoopFusionParams>(
-      "loop_fusion", "Producers and consumers over the same elements become one kernel, largest saving first.",
+      "loop_fusion", "Producers and consumers over the same elements become one kernel, the largest saving first.",
       [](const LoopFusionParams& params) { return std::make_unique<LoopFusion>(params); });
 }
 

@@ -16,10 +16,11 @@ struct PatternFusionParams {
 
   static constexpr auto fields() {
     using P = PatternFusionParams;
-    return sim::FieldTable{sim::field("rules", &P::rules, "Shipped rules to use, by name."),
-                           sim::field("files", &P::files, sim::Unit::path, sim::any_value(), "Files of further rules."),
-                           sim::field("inline", &P::inline_rules, "Further rules, written out."),
-                           sim::field("always", &P::always, "Whether to fuse also where the device is slower for it.")};
+    return sim::FieldTable{
+        sim::field("rules", &P::rules, "Names of the shipped rules to use."),
+        sim::field("files", &P::files, sim::Unit::path, sim::any_value(), "Files of further rules."),
+        sim::field("inline", &P::inline_rules, "Further rules, given inline."),
+        sim::field("always", &P::always, "Whether to fuse even where that makes the device slower.")};
   }
 };
 

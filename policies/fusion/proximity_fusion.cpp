@@ -24,11 +24,12 @@ struct ProximityParams {
   double threshold = 1.0;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("length", &ProximityParams::length, sim::Unit::none, sim::at_least(2), "Kernels of a chain."),
-        sim::field("threshold", &ProximityParams::threshold, sim::Unit::ratio,
-                   sim::Range{.min = 0, .max = 1, .open_min = true},
-                   "Least score of a chain: how often its first kernel goes that way.")};
+    return sim::FieldTable{sim::field("length", &ProximityParams::length, sim::Unit::none, sim::at_least(2),
+                                      "Number of kernels in a chain."),
+                           sim::field("threshold", &ProximityParams::threshold, sim::Unit::ratio,
+                                      sim::Range{.min = 0, .max = 1, .open_min = true},
+                                      "Least proximity score of a chain: the share of its first kernel's launches that "
+                                      "the rest of the chain follows.")};
   }
 };
 

@@ -31,9 +31,11 @@ struct DialectEntry {
   static constexpr auto fields() {
     using D = DialectEntry;
     return sim::FieldTable{
-        sim::required(sim::field("dialect", &D::dialect, "Library or compiler.")),
-        sim::required(sim::field("ops", &D::ops, "Kinds of op that it has, classes of them (elementwise ..), or *.")),
-        sim::field("priority", &D::priority, sim::Unit::none, sim::any_value(), "The highest enabled one runs an op."),
+        sim::required(sim::field("dialect", &D::dialect, "Name of the dialect, a library or compiler.")),
+        sim::required(sim::field(
+            "ops", &D::ops, "Op kinds that the dialect has, classes of them (such as elementwise), or * for all.")),
+        sim::field("priority", &D::priority, sim::Unit::none, sim::any_value(),
+                   "Priority of the dialect; an op goes to the enabled dialect with the highest one."),
     };
   }
 };
@@ -59,10 +61,12 @@ struct RafDialectParams {
     using P = RafDialectParams;
     return sim::FieldTable{
         sim::field("enabled", &P::enabled, "Dialects that may be used."),
-        sim::field("patterns", &P::patterns, "Declared patterns (shipped fusion rules); none without cutlass."),
-        sim::field("registry", &P::registry, "Which dialect has which ops, and its priority."),
-        sim::field("fuse", &P::fuse, "Dialect whose ops are fused by rule; empty: none."),
-        sim::field("split_bias", &P::split_bias, "Whether a product's bias is an op of its own at first."),
+        sim::field("patterns", &P::patterns,
+                   "Declared patterns, as names of shipped fusion rules; they are used only if cutlass is enabled."),
+        sim::field("registry", &P::registry, "Ops and priority of each dialect."),
+        sim::field("fuse", &P::fuse, "Dialect whose ops are fused by rules; empty: none."),
+        sim::field("split_bias", &P::split_bias,
+                   "Whether the bias of a matrix product is first made an op of its own."),
     };
   }
 };
@@ -158,7 +162,7 @@ class RafDialect final : public GraphPass {
 
 void add_raf_dialect(PassRegistry& registry) {
   registry.add<RafDialectParams>("raf_dialect",
-                                 "Libraries by registered priority, declared patterns, then rule-based fusion (RAF).",
+                                 "Declared patterns, libraries by registered priority, then rule-based fusion (RAF).",
                                  [](const RafDialectParams& params) { return std::make_unique<RafDialect>(params); });
 }
 

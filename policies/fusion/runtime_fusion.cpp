@@ -27,8 +27,8 @@ struct RuntimeFusionParams {
     using R = RuntimeFusionParams;
     return sim::FieldTable{
         sim::field("sightings", &R::sightings, sim::Unit::none, sim::at_least(1),
-                   "Sightings of sizes before compiling."),
-        sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops of a segment."),
+                   "How often sizes must have been seen before kernels are compiled for them."),
+        sim::field("max_ops", &R::max_ops, sim::Unit::none, sim::at_least(1), "Most ops in a segment."),
         sim::field("symbolic", &R::symbolic, "Whether one kernel serves all sizes."),
         sim::field("types", &R::types, "Element types that the compiler supports.")};
   }
@@ -156,7 +156,7 @@ class RuntimeFusion final : public GraphPass {
 
 void add_runtime_fusion(PassRegistry& registry) {
   registry.add<RuntimeFusionParams>(
-      "runtime_fusion", "Segments of the op stream become kernels for sizes that were seen often enough (DVM).",
+      "runtime_fusion", "Segments of the op stream become kernels, for sizes that were seen often enough (DVM).",
       [](const RuntimeFusionParams& params) { return std::make_unique<RuntimeFusion>(params); });
 }
 

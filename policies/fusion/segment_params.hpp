@@ -17,12 +17,13 @@ struct SegmentParams {
     using S = SegmentParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("scratch", &S::scratch, Unit::bytes, sim::at_least(0),
-                   "On-chip memory that a kernel's tiles may fill; null: the device's; 0: nothing fuses."),
-        sim::field("tile_rows", &S::tile_rows, Unit::none, sim::at_least(1), "Rows of a tile."),
+        sim::field(
+            "scratch", &S::scratch, Unit::bytes, sim::at_least(0),
+            "On-chip memory that a kernel's tiles may fill; null: the device's on-chip memory; 0: nothing is fused."),
+        sim::field("tile_rows", &S::tile_rows, Unit::none, sim::at_least(1), "Number of rows in a tile."),
         sim::field("panel_columns", &S::panel_columns, Unit::none, sim::at_least(1),
-                   "Columns of a right operand that are on chip at once."),
-        sim::field("max_ops", &S::max_ops, Unit::none, sim::between(1, 64), "Most ops of a kernel.")};
+                   "Number of columns of the right operand that are on chip at once."),
+        sim::field("max_ops", &S::max_ops, Unit::none, sim::between(1, 64), "Most ops in a kernel.")};
   }
 };
 

@@ -29,9 +29,12 @@ struct StackingParams {
   std::int64_t max_leaves = 16;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("form", &StackingParams::form, "Which leaves may share a launch."),
-                           sim::field("max_leaves", &StackingParams::max_leaves, sim::Unit::none, sim::at_least(1),
-                                      "Most kernels of a launch.")};
+    return sim::FieldTable{
+        sim::field(
+            "form", &StackingParams::form,
+            "Which kernels may share a launch: consecutive ones (sequence), or only independent ones (parallel)."),
+        sim::field("max_leaves", &StackingParams::max_leaves, sim::Unit::none, sim::at_least(1),
+                   "Most kernels in a launch.")};
   }
 };
 
@@ -92,7 +95,8 @@ class Stacking final : public GraphPass {
 }  // namespace
 
 void add_stacking(PassRegistry& registry) {
-  registry.add<StackingParams>("stacking", "Consecutive kernels share a launch; data goes through memory (DVM).",
+  registry.add<StackingParams>("stacking",
+                               "Consecutive kernels share a launch, with their data passing through memory (DVM).",
                                [](const StackingParams& params) { return std::make_unique<Stacking>(params); });
 }
 

@@ -29,12 +29,14 @@ struct StepFusionParams {
     using S = StepFusionParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("steps", &S::steps, Unit::count, sim::between(1, 1 << 14), "Steps of a launch."),
-        sim::field("thread_bytes", &S::thread_bytes, Unit::count, sim::at_least(0),
-                   "Registers of a thread, bytes: 255 of 4 bytes from Kepler to Blackwell (CUDA programming guide)."),
+        sim::field("steps", &S::steps, Unit::count, sim::between(1, 1 << 14), "Number of steps in a launch."),
+        sim::field(
+            "thread_bytes", &S::thread_bytes, Unit::count, sim::at_least(0),
+            "Register bytes of a thread: 255 registers of 4 bytes from Kepler to Blackwell (CUDA programming guide)."),
         sim::field("lanes", &S::lanes, Unit::count, sim::at_least(0),
-                   "Threads that share the device's on-chip memory for state that registers do not hold; 0: none do."),
-        sim::field("prefix", &S::prefix, Unit::text, sim::any_value(), "What the scope of a step starts with."),
+                   "Number of threads that share the on-chip memory for state that does not fit registers; 0: only "
+                   "registers are used."),
+        sim::field("prefix", &S::prefix, Unit::text, sim::any_value(), "Prefix of the scopes of steps."),
     };
   }
 };
@@ -109,7 +111,8 @@ class StepFusion final : public GraphPass {
 }  // namespace
 
 void add_step_fusion(PassRegistry& registry) {
-  registry.add<StepFusionParams>("step_fusion", "Several steps of a simulator in one launch, state on chip.",
+  registry.add<StepFusionParams>("step_fusion",
+                                 "Several steps of a simulator run in one launch, with their state on chip.",
                                  [](const StepFusionParams& params) { return std::make_unique<StepFusion>(params); });
 }
 

@@ -28,7 +28,7 @@ struct MilpParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("seconds", &MilpParams::seconds, sim::Unit::seconds, sim::between(0.1, 86400),
-                   "Most time of the solver, for each part."),
+                   "Time limit of the solver for each part of the problem."),
         sim::field("max_pairs", &MilpParams::max_pairs, sim::Unit::none, sim::between(0, 1e6),
                    "Parts with more pairs of buffers that overlap in time are left to the simple planners.")};
   }
@@ -145,7 +145,7 @@ class MilpPlanner final : public MemoryPlanner {
 }  // namespace
 
 void add_milp(MemoryPlannerRegistry& registry) {
-  registry.add<MilpParams>("milp", "By a mixed-integer program, which CBC solves (a program of its own).",
+  registry.add<MilpParams>("milp", "Offsets by a mixed-integer program, solved by CBC, a separate program.",
                            [](const MilpParams& params) { return std::make_unique<MilpPlanner>(params); });
 }
 

@@ -26,7 +26,7 @@ class OutOfPlace final : public GraphPass {
 }  // namespace
 
 void add_out_of_place(PassRegistry& registry) {
-  registry.add<sim::NoParams>("out_of_place", "Elementwise ops write new memory, as eager frameworks do.",
+  registry.add<sim::NoParams>("out_of_place", "Elementwise ops write to new memory, as in eager frameworks.",
                               [](const sim::NoParams&) { return std::make_unique<OutOfPlace>(); });
 }
 

@@ -18,12 +18,13 @@ struct RafRematParams {
     using P = RafRematParams;
     return sim::FieldTable{
         sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
-                   "Memory for everything; null: the device's."),
+                   "Memory for weights, activations and all else; null: that of the device."),
         sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of what is left for activations that stays free, for fragmentation."),
-        sim::field("least_bytes", &P::least_bytes, sim::Unit::bytes, sim::at_least(0), "Smaller tensors stay."),
+                   "Share of the memory left for activations that is kept free for fragmentation."),
+        sim::field("least_bytes", &P::least_bytes, sim::Unit::bytes, sim::at_least(0),
+                   "Tensors smaller than this are never dropped."),
         sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
-                   "Tensors that take so many ops in a row to make again stay.")};
+                   "Tensors that take a chain of at least this many ops to recompute are never dropped.")};
   }
 };
 
@@ -47,7 +48,7 @@ class RafRemat final : public GraphPass {
 }  // namespace
 
 void add_raf_remat(PassRegistry& registry) {
-  registry.add<RafRematParams>("raf_remat", "Drops tensors by RAF's score where memory runs out, and makes them again.",
+  registry.add<RafRematParams>("raf_remat", "Drops tensors by RAF's score where memory runs out, and recomputes them.",
                                [](const RafRematParams& params) { return std::make_unique<RafRemat>(params); });
 }
 

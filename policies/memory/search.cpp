@@ -26,7 +26,7 @@ struct SearchParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("budget", &SearchParams::budget, sim::Unit::none, sim::at_least(0),
-                   "Elementary steps of the exact search, all parts together; 0: simple planners only."),
+                   "Budget of the exact search in elementary steps, over all parts; 0: only simple planners are used."),
         sim::field("max_buffers", &SearchParams::max_buffers, sim::Unit::none, sim::between(0, 10000),
                    "Parts with more buffers are left to the simple planners.")};
   }
@@ -157,8 +157,9 @@ class Search final : public MemoryPlanner {
 }  // namespace
 
 void add_search(MemoryPlannerRegistry& registry) {
-  registry.add<SearchParams>("search", "The best of the simple planners, then an exact search for less (budgeted).",
-                             [](const SearchParams& params) { return std::make_unique<Search>(params); });
+  registry.add<SearchParams>(
+      "search", "The best of the simple planners, then an exact search for a smaller peak within a budget.",
+      [](const SearchParams& params) { return std::make_unique<Search>(params); });
 }
 
 }  // namespace orrery::policies

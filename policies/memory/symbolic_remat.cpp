@@ -29,15 +29,15 @@ struct SymbolicRematParams {
 
   static constexpr auto fields() {
     using P = SymbolicRematParams;
-    return sim::FieldTable{
-        sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
-                   "Memory for everything; null: the device's."),
-        sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of what is left for activations that stays free, for fragmentation."),
-        sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
-                   "Most ops in a row that make a tensor again."),
-        sim::field("proof", &P::proof,
-                   "Drop only tensors that pay for all sizes by proof; false: any, judged by its size.")};
+    return sim::FieldTable{sim::field("budget", &P::budget, sim::Unit::bytes, sim::at_least(0),
+                                      "Memory for weights, activations and all else; null: that of the device."),
+                           sim::field("reserve", &P::reserve, sim::Unit::ratio, sim::between(0, 1),
+                                      "Share of the memory left for activations that is kept free for fragmentation."),
+                           sim::field("max_depth", &P::max_depth, sim::Unit::count, sim::between(1, 64),
+                                      "Longest chain of ops that may recompute a tensor."),
+                           sim::field("proof", &P::proof,
+                                      "Whether only tensors that provably pay at all sizes are dropped; if not, any "
+                                      "tensor may be, judged at its actual size.")};
   }
 };
 
@@ -117,7 +117,8 @@ class SymbolicRemat final : public GraphPass {
 
 void add_symbolic_remat(PassRegistry& registry) {
   registry.add<SymbolicRematParams>(
-      "symbolic_remat", "Drops tensors that provably pay, where memory runs out at run time (BladeDISC++).",
+      "symbolic_remat",
+      "Drops tensors where memory runs out at run time, if recomputing them provably pays (BladeDISC++).",
       [](const SymbolicRematParams& params) { return std::make_unique<SymbolicRemat>(params); });
 }
 

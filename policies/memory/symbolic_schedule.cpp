@@ -49,9 +49,9 @@ class Schedule final : public GraphPass {
 
 void add_schedule(PassRegistry& registry) {
   registry.add<sim::NoParams>("symbolic_schedule",
-                              "Order of ops by symbolic memory impact, for all sizes (BladeDISC++).",
+                              "Orders ops by their symbolic memory impact, once for all sizes (BladeDISC++).",
                               [](const sim::NoParams&) { return std::make_unique<Schedule>(false); });
-  registry.add<sim::NoParams>("exact_schedule", "Order of ops by memory impact at the typical sizes.",
+  registry.add<sim::NoParams>("exact_schedule", "Orders ops by their memory impact at the typical sizes.",
                               [](const sim::NoParams&) { return std::make_unique<Schedule>(true); });
 }
 

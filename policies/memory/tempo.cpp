@@ -45,15 +45,18 @@ struct TempoParams {
     using P = TempoParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("gelu", &P::gelu, "Rewrite GELU."),
-        sim::field("norm", &P::norm, "Rewrite layer norm."),
-        sim::field("attention", &P::attention, "Rewrite softmax, dropout and product of attention."),
-        sim::field("apply", &P::apply, "always, fast (not on a saturated device) or smart (as many layers as pay)."),
-        sim::field("layers", &P::layers, Unit::layers, sim::at_least(0), "Layers that `always` rewrites; null: all."),
-        sim::field("saturation", &P::saturation, Unit::ratio, sim::between(0, 2),
-                   "Of `fast`: growth of time over growth of batch below which a device is not saturated."),
-        sim::field("symbol", &P::symbol, Unit::text, sim::any_value(), "Dimension that is the batch."),
-        sim::field("layer", &P::layer, Unit::text, sim::any_value(), "How the scope of a layer begins."),
+        sim::field("gelu", &P::gelu, "Whether to rewrite GELU."),
+        sim::field("norm", &P::norm, "Whether to rewrite layer norm."),
+        sim::field("attention", &P::attention, "Whether to rewrite the softmax, dropout and product of attention."),
+        sim::field("apply", &P::apply,
+                   "When to rewrite: always, fast (unless the device is saturated) or smart (as many layers as pay)."),
+        sim::field("layers", &P::layers, Unit::layers, sim::at_least(0),
+                   "Number of layers that `always` rewrites; null: all."),
+        sim::field(
+            "saturation", &P::saturation, Unit::ratio, sim::between(0, 2),
+            "With `fast`: ratio of the growth in time to the growth in batch below which a device is not saturated."),
+        sim::field("symbol", &P::symbol, Unit::text, sim::any_value(), "Symbolic dimension that is the batch."),
+        sim::field("layer", &P::layer, Unit::text, sim::any_value(), "Prefix of the scope of a layer."),
     };
   }
 };
@@ -173,7 +176,7 @@ bool should_rewrite(const std::vector<BatchPoint>& curve, double saturation) {
 }
 
 void add_tempo(PassRegistry& registry) {
-  registry.add<TempoParams>("tempo", "Layers keep less for the backward pass (NeurIPS 2022).",
+  registry.add<TempoParams>("tempo", "Tempo: layers keep less for the backward pass (NeurIPS 2022).",
                             [](const TempoParams& params) { return std::make_unique<Tempo>(params); });
 }
 

@@ -12,9 +12,10 @@ struct AlignmentParams {
   static constexpr auto fields() {
     using sim::Unit;
     using A = AlignmentParams;
-    return sim::FieldTable{
-        sim::field("rate", &A::rate, Unit::none, sim::between(0, 1e6), "Of the exponentiated update."),
-        sim::field("floor", &A::floor, Unit::ratio, sim::between(0, 1), "Share of even shares that is mixed in.")};
+    return sim::FieldTable{sim::field("rate", &A::rate, Unit::none, sim::between(0, 1e6),
+                                      "Step size of the exponentiated update of the shares."),
+                           sim::field("floor", &A::floor, Unit::ratio, sim::between(0, 1),
+                                      "Weight of the even shares that are mixed in.")};
   }
 };
 
@@ -40,7 +41,7 @@ class AlignmentMixture final : public Mixture {
 
 void add_alignment_mixture(MixtureRegistry& registry) {
   registry.add<AlignmentParams>(
-      "alignment", "By how far gradients point the way of the tasks' (DGA).",
+      "alignment", "Shares grow with the alignment of a domain's gradient with that of the tasks (DGA).",
       [](const AlignmentParams& params) { return std::make_unique<AlignmentMixture>(params); });
 }
 

@@ -27,12 +27,14 @@ struct DidsParams {
     using D = DidsParams;
     return sim::FieldTable{
         sim::field("impact", &D::impact,
-                   "How near a domain's gradient is to a task's: their divergence under the "
-                   "Fisher information; or the shipped code's kernel."),
-        sim::field("diminishing", &D::diminishing, "Whether what a domain is worth is divided by its present share."),
-        sim::field("kept", &D::kept, Unit::ratio, sim::between(0, 1), "Of the shares of the round before."),
+                   "Measure of how near a domain's gradient is to a task's: their divergence under the Fisher "
+                   "information, or the published code's kernel."),
+        sim::field("diminishing", &D::diminishing, "Whether the worth of a domain is divided by its present share."),
+        sim::field("kept", &D::kept, Unit::ratio, sim::between(0, 1),
+                   "Weight of the previous round's shares in the new ones."),
         sim::field("potential_rounds", &D::potential_rounds, Unit::count, sim::between(1, 1000),
-                   "Rounds ahead to which the loss of a task is extrapolated, and from which on it is.")};
+                   "Number of rounds ahead to which a task's loss is extrapolated; extrapolation starts after as many "
+                   "rounds.")};
   }
 };
 
@@ -89,8 +91,9 @@ class DidsMixture final : public Mixture {
 }  // namespace
 
 void add_dids_mixture(MixtureRegistry& registry) {
-  registry.add<DidsParams>("dids", "By impact on tasks, what these may still gain, and the present share (DIDS).",
-                           [](const DidsParams& params) { return std::make_unique<DidsMixture>(params); });
+  registry.add<DidsParams>(
+      "dids", "Shares follow a domain's impact on tasks, what the tasks may still gain, and its present share (DIDS).",
+      [](const DidsParams& params) { return std::make_unique<DidsMixture>(params); });
 }
 
 }  // namespace orrery::policies

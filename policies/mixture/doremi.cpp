@@ -12,9 +12,10 @@ struct DoremiParams {
   static constexpr auto fields() {
     using sim::Unit;
     using D = DoremiParams;
-    return sim::FieldTable{
-        sim::field("rate", &D::rate, Unit::none, sim::between(0, 1e6), "Of the exponentiated update."),
-        sim::field("floor", &D::floor, Unit::ratio, sim::between(0, 1), "Share of even shares that is mixed in.")};
+    return sim::FieldTable{sim::field("rate", &D::rate, Unit::none, sim::between(0, 1e6),
+                                      "Step size of the exponentiated update of the shares."),
+                           sim::field("floor", &D::floor, Unit::ratio, sim::between(0, 1),
+                                      "Weight of the even shares that are mixed in.")};
   }
 };
 
@@ -36,7 +37,7 @@ class DoremiMixture final : public Mixture {
 }  // namespace
 
 void add_doremi_mixture(MixtureRegistry& registry) {
-  registry.add<DoremiParams>("doremi", "By loss above a reference model's (DoReMi).",
+  registry.add<DoremiParams>("doremi", "Shares grow with a domain's loss above that of a reference model (DoReMi).",
                              [](const DoremiParams& params) { return std::make_unique<DoremiMixture>(params); });
 }
 

@@ -64,7 +64,7 @@ class UniformMixture final : public Mixture {
 }  // namespace
 
 void add_uniform_mixture(MixtureRegistry& registry) {
-  registry.add<sim::NoParams>("uniform", "The same share for all domains.",
+  registry.add<sim::NoParams>("uniform", "All domains have the same share.",
                               [](const sim::NoParams&) { return std::make_unique<UniformMixture>(); });
 }
 

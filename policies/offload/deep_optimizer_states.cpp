@@ -17,7 +17,7 @@ struct DeepParams : HostSubgroups {
     return sim::joined(
         sim::inherited<DeepParams>(HostSubgroups::fields()),
         sim::FieldTable{sim::field("stride", &DeepParams::stride, sim::Unit::count, sim::between(2, 1 << 20),
-                                   "Of so many subgroups of the host one is updated by the device.")});
+                                   "One in this many of the host's subgroups is updated by the device.")});
   }
 };
 
@@ -42,7 +42,7 @@ class DeepOptimizerStates final : public Offload {
 
 void add_deep_optimizer_states_offload(OffloadRegistry& registry) {
   registry.add<DeepParams>("deep_optimizer_states",
-                           "Every stride-th subgroup of the host is updated by the device meanwhile.",
+                           "The device updates every stride-th subgroup of the host while the host updates the others.",
                            [](const DeepParams& params) { return std::make_unique<DeepOptimizerStates>(params); });
 }
 

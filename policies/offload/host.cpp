@@ -11,9 +11,10 @@ namespace {
 struct HostParams : HostSubgroups {
   bool flush = false;
   static constexpr auto fields() {
-    return sim::joined(sim::inherited<HostParams>(HostSubgroups::fields()),
-                       sim::FieldTable{sim::field("flush", &HostParams::flush,
-                                                  "Whether gradients go to the host beside the backward pass.")});
+    return sim::joined(
+        sim::inherited<HostParams>(HostSubgroups::fields()),
+        sim::FieldTable{sim::field("flush", &HostParams::flush,
+                                   "Whether gradients go to the host during the backward pass, without delaying it.")});
   }
 };
 
@@ -36,8 +37,9 @@ class Host final : public Offload {
 }  // namespace
 
 void add_host_offload(OffloadRegistry& registry) {
-  registry.add<HostParams>("host", "The host updates its states, the device its own: ZeRO-Offload, TwinFlow.",
-                           [](const HostParams& params) { return std::make_unique<Host>(params); });
+  registry.add<HostParams>(
+      "host", "The host updates the optimizer states that it holds, the device its own (ZeRO-Offload, TwinFlow).",
+      [](const HostParams& params) { return std::make_unique<Host>(params); });
 }
 
 }  // namespace orrery::policies

@@ -12,7 +12,7 @@ struct HostSubgroups {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("subgroup", &HostSubgroups::subgroup, sim::Unit::count,
                                       sim::between(1'000'000, std::int64_t{1} << 40),
-                                      "Parameters that are updated at a time.")};
+                                      "Number of parameters in a subgroup, which is updated as a whole.")};
   }
   /// Subgroups whose states are the host's, of the view's.
   std::int64_t on_host(const OffloadView& view) const {

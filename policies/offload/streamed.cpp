@@ -12,7 +12,8 @@ struct StreamedParams {
   std::int64_t subgroup = 1'000'000;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("subgroup", &StreamedParams::subgroup, sim::Unit::count,
-                                      sim::between(1, std::int64_t{1} << 40), "Parameters that travel at a time.")};
+                                      sim::between(1, std::int64_t{1} << 40),
+                                      "Number of parameters in a subgroup, which travels as a whole.")};
   }
 };
 
@@ -42,7 +43,8 @@ UpdateOrder streamed_order(const OffloadView& view) {
 }
 
 void add_streamed_offload(OffloadRegistry& registry) {
-  registry.add<StreamedParams>("streamed", "The device updates all; states of the host travel there and back.",
+  registry.add<StreamedParams>("streamed",
+                               "The device updates all optimizer states; those of the host travel there and back.",
                                [](const StreamedParams& params) { return std::make_unique<Streamed>(params); });
 }
 

@@ -24,8 +24,8 @@ struct BalancedParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("by", &BalancedParams::by,
-                                      "What is to be equal: `time`, the weights that a decode step reads, or `memory`, "
-                                      "those that a stage holds (the embedding too).")};
+                                      "What is balanced: the weights that a decode step reads (time), or those that a "
+                                      "stage holds, embedding included (memory).")};
   }
 };
 
@@ -110,7 +110,7 @@ class BalancedPartition final : public Partition {
 
 void add_balanced_partition(PartitionRegistry& registry) {
   registry.add<BalancedParams>(
-      "balanced", "The heaviest stage as light as it can be.",
+      "balanced", "Makes the heaviest stage as light as possible.",
       [](const BalancedParams& params) { return std::make_unique<BalancedPartition>(params); });
 }
 

@@ -16,9 +16,9 @@ struct BySpeedParams {
   std::vector<double> speeds;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("speeds", &BySpeedParams::speeds, sim::Unit::none, sim::between(1e-12, 1e12),
-                   "Of each stage, the first stage first, in any unit; none: as the caller has priced them.")};
+    return sim::FieldTable{sim::field(
+        "speeds", &BySpeedParams::speeds, sim::Unit::none, sim::between(1e-12, 1e12),
+        "Relative speed of each stage, the first stage first; none: speeds follow from the prices of the stages.")};
   }
 };
 
@@ -54,7 +54,8 @@ class BySpeedPartition final : public Partition {
 }  // namespace
 
 void add_by_speed_partition(PartitionRegistry& registry) {
-  registry.add<BySpeedParams>("by_speed", "Layers in proportion to the speed of a stage's machines (Holmes).",
+  registry.add<BySpeedParams>("by_speed",
+                              "Gives each stage layers in proportion to the speed of its machines (Holmes).",
                               [](const BySpeedParams& params) { return std::make_unique<BySpeedPartition>(params); });
 }
 

@@ -19,7 +19,7 @@ class EvenPartition final : public Partition {
 }  // namespace
 
 void add_even_partition(PartitionRegistry& registry) {
-  registry.add<sim::NoParams>("even", "As many layers a stage as go evenly.",
+  registry.add<sim::NoParams>("even", "Divides the layers over the stages as evenly as possible.",
                               [](const sim::NoParams&) { return std::make_unique<EvenPartition>(); });
 }
 

@@ -8,8 +8,9 @@ struct ListedParams {
   std::vector<std::int64_t> layers;
 
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("layers", &ListedParams::layers, sim::Unit::count, sim::between(1, 4096),
-                                      "Layers of each stage, the first stage first; together those of the model.")};
+    return sim::FieldTable{
+        sim::field("layers", &ListedParams::layers, sim::Unit::count, sim::between(1, 4096),
+                   "Number of layers of each stage, the first stage first; the sum is that of the model.")};
   }
 };
 
@@ -25,7 +26,7 @@ class ListedPartition final : public Partition {
 }  // namespace
 
 void add_listed_partition(PartitionRegistry& registry) {
-  registry.add<ListedParams>("listed", "The layers of each stage, as listed.",
+  registry.add<ListedParams>("listed", "Uses a given list of layers per stage.",
                              [](const ListedParams& params) { return std::make_unique<ListedPartition>(params); });
 }
 

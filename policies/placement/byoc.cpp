@@ -50,11 +50,12 @@ struct RateParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("matrix", &RateParams::matrix, Unit::flop_per_s, sim::positive(),
-                   "Rate of products, convolutions and attention."),
-        sim::field("vector", &RateParams::vector, Unit::flop_per_s, sim::positive(), "Rate of everything else."),
-        sim::field("bandwidth", &RateParams::bandwidth, Unit::bytes_per_s, sim::positive(), "Of its memory."),
+                   "Compute rate of matrix products, convolutions and attention."),
+        sim::field("vector", &RateParams::vector, Unit::flop_per_s, sim::positive(),
+                   "Compute rate of everything else."),
+        sim::field("bandwidth", &RateParams::bandwidth, Unit::bytes_per_s, sim::positive(), "Memory bandwidth."),
         sim::field("call", &RateParams::call_s, Unit::seconds, sim::at_least(0),
-                   "Of a launch on the host, of a region on a target."),
+                   "Fixed time of each launch on the host, or of each region on a target."),
     };
   }
 
@@ -69,10 +70,10 @@ struct CopyLinkParams {
   double latency_s = 10e-6, bandwidth = 16e9;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("latency", &CopyLinkParams::latency_s, sim::Unit::seconds, sim::at_least(0),
-                   "Of a copy of any size."),
-        sim::field("bandwidth", &CopyLinkParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(), "Either way.")};
+    return sim::FieldTable{sim::field("latency", &CopyLinkParams::latency_s, sim::Unit::seconds, sim::at_least(0),
+                                      "Latency of a copy, whatever its size."),
+                           sim::field("bandwidth", &CopyLinkParams::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
+                                      "Bandwidth of copies in either direction.")};
   }
 };
 
@@ -88,18 +89,20 @@ struct ByocTargetParams {
   static constexpr auto fields() {
     using P = ByocTargetParams;
     return sim::FieldTable{
-        sim::required(sim::field("name", &P::name, "What ops that it runs carry as their target.")),
+        sim::required(sim::field("name", &P::name, "Name of the target, which the ops that it runs carry.")),
         sim::field("priority", &P::priority, sim::Unit::none, sim::any_value(),
-                   "The higher takes first what several can run; equal ones in the order of the list."),
-        sim::field("ops", &P::ops, "Kinds of ops that it runs one by one."),
+                   "Priority for ops that several targets can run: the highest takes them first; ties go by the order "
+                   "of the list."),
+        sim::field("ops", &P::ops, "Op kinds that the target runs one by one."),
         sim::field("patterns", &P::patterns,
-                   "Chains of kinds that it runs as one: \"conv2d+batch_norm+relu\". The first that fits wins."),
+                   "Chains of op kinds that the target runs as one, such as \"conv2d+batch_norm+relu\". The first that "
+                   "fits wins."),
         sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of these that it takes in fact (shapes and layouts that a library refuses), drawn by seed; "
-                   "what it takes at a share it takes at every larger one."),
-        sim::field("views", &P::views, "Whether reshapes and the like follow their operand, at no cost."),
-        sim::field("rates", &P::rates, "Its speed."),
-        sim::field("link", &P::link, "Copies between host and target."),
+                   "Share of these ops that the target accepts, drawn by seed, as a library refuses some shapes and "
+                   "layouts. A larger share accepts a superset."),
+        sim::field("views", &P::views, "Whether views such as reshapes follow their operand to the target at no cost."),
+        sim::field("rates", &P::rates, "Speed of the target."),
+        sim::field("link", &P::link, "Link for copies between host and target."),
     };
   }
 };
@@ -114,11 +117,14 @@ struct ByocParams {
   static constexpr auto fields() {
     using P = ByocParams;
     return sim::FieldTable{
-        sim::field("targets", &P::targets, "Accelerators beside the host; none: the graph stays as it is."),
-        sim::field("host", &P::host, "Speed of the host; null: the run's device is the host, as its cost model says."),
-        sim::field("merge", &P::merge, "none: every supported op is a region; adjacent: neighbours become one."),
-        sim::field("accept", &P::accept, "all: every region; cost: those that are faster than the host."),
-        sim::field("trim", &P::trim, "With accept cost: a region first gives back ops that do not pay."),
+        sim::field("targets", &P::targets, "Accelerators besides the host; none: the graph stays as it is."),
+        sim::field("host", &P::host,
+                   "Speed of the host; null: the host is the run's device, priced by its cost model."),
+        sim::field("merge", &P::merge,
+                   "How regions form. none: each supported op is a region; adjacent: neighbouring ones are merged."),
+        sim::field("accept", &P::accept,
+                   "Which regions are offloaded. all: every one; cost: those that are faster than the host."),
+        sim::field("trim", &P::trim, "With accept cost: whether a region first gives back ops that do not pay."),
     };
   }
 };
@@ -410,7 +416,7 @@ class ByocPass final : public GraphPass {
 }  // namespace
 
 void add_byoc(PassRegistry& registry) {
-  registry.add<ByocParams>("byoc", "Regions of supported ops go to accelerators, with copies at their borders (BYOC).",
+  registry.add<ByocParams>("byoc", "Regions of supported ops run on accelerators, with copies at their borders (BYOC).",
                            [](const ByocParams& params) { return std::make_unique<ByocPass>(params); });
 }
 

@@ -29,17 +29,18 @@ struct ProteusParams {
     using P = ProteusParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("part_ops", &P::part_ops, Unit::count, sim::at_least(1), "Ops of a part on average."),
-        sim::field("parts", &P::parts, Unit::count, sim::at_least(1), "Parts; null: as part_ops says."),
+        sim::field("part_ops", &P::part_ops, Unit::count, sim::at_least(1), "Average number of ops in a part."),
+        sim::field("parts", &P::parts, Unit::count, sim::at_least(1), "Number of parts; null: follows from part_ops."),
         sim::field("tries", &P::tries, Unit::count, sim::between(1, 1000),
-                   "Partitions drawn; the most balanced stays."),
-        sim::field("sentinels", &P::sentinels, Unit::count, sim::between(0, 1000), "K: made-up graphs a part."),
+                   "Number of partitions drawn, of which the most balanced is kept."),
+        sim::field("sentinels", &P::sentinels, Unit::count, sim::between(0, 1000),
+                   "Number of sentinels (made-up graphs) per part, K in the paper."),
         sim::field("specificity", &P::specificity, Unit::ratio, sim::between(0, 1),
                    "Share of sentinels that an adversary rejects."),
         sim::field("foreign", &P::foreign, Unit::ratio, sim::between(0, 1),
                    "Share of a sentinel's ops whose kind the model does not have."),
         sim::field("inner", &P::inner,
-                   "The optimiser: a pass block {\"policy\": …}; none: parts come back as they are."),
+                   "The optimiser, as a pass block {\"policy\": …}; none: parts come back unchanged."),
     };
   }
 };

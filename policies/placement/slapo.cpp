@@ -33,8 +33,9 @@ struct ZeroParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("stage", &ZeroParams::stage, sim::Unit::none, sim::between(0, 3),
-                   "What is divided: 1 optimizer state, 2 gradients too, 3 parameters too."),
-        sim::field("ranks", &ZeroParams::ranks, sim::Unit::count, sim::at_least(1), "Among how many.")};
+                   "ZeRO stage, which says what is divided: 1: optimizer state; 2: also gradients; 3: also parameters; "
+                   "0: nothing."),
+        sim::field("ranks", &ZeroParams::ranks, sim::Unit::count, sim::at_least(1), "Number of data-parallel ranks.")};
   }
 };
 
@@ -47,10 +48,12 @@ struct SlapoParams {
   static constexpr auto fields() {
     using P = SlapoParams;
     return sim::FieldTable{
-        sim::field("schedule", &P::schedule, "Primitives, applied in order."),
-        sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1), "Devices that share what is sharded."),
-        sim::field("zero", &P::zero, "ZeRO: what data-parallel ranks divide, for the figure of memory."),
-        sim::field("link", &P::link, "Link of the ranks, for the figure of time; null: collectives take none."),
+        sim::field("schedule", &P::schedule, "Primitives of the schedule, applied in order."),
+        sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1),
+                   "Number of devices among which sharded tensors are divided."),
+        sim::field("zero", &P::zero,
+                   "ZeRO: what is divided among data-parallel ranks; it affects only the memory figure."),
+        sim::field("link", &P::link, "Link between the ranks, for the time figure; null: collectives take no time."),
     };
   }
 };

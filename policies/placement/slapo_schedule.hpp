@@ -23,9 +23,10 @@ struct ReplaceParams {
   sim::TextList ops;
   static constexpr auto fields() {
     using P = ReplaceParams;
-    return sim::FieldTable{sim::required(sim::field("scope", &P::scope, "Modules.")),
-                           sim::required(sim::field("kernel", &P::kernel, "What the new op carries as its dialect.")),
-                           sim::field("ops", &P::ops, "Kinds that the kernel takes over; none: all of the module.")};
+    return sim::FieldTable{
+        sim::required(sim::field("scope", &P::scope, "Modules.")),
+        sim::required(sim::field("kernel", &P::kernel, "Kernel of the new op, which it carries as its dialect.")),
+        sim::field("ops", &P::ops, "Op kinds that the kernel takes over; none: the whole module.")};
   }
 };
 
@@ -33,10 +34,11 @@ struct ReplaceParams {
 struct FuseParams {
   std::string scope, ops;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
-                           sim::required(sim::field("ops", &FuseParams::ops,
-                                                    "Chain of kinds whose inner tensors nobody else reads: "
-                                                    "\"dropout+add+layer_norm\"."))};
+    return sim::FieldTable{
+        sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
+        sim::required(sim::field(
+            "ops", &FuseParams::ops,
+            "Chain of op kinds, such as \"dropout+add+layer_norm\", whose inner tensors nothing else reads."))};
   }
 };
 
@@ -49,9 +51,11 @@ struct ShardParams {
     using P = ShardParams;
     return sim::FieldTable{
         sim::required(sim::field("scope", &P::scope, "Modules.")),
-        sim::field("param", &P::param, "The rest of the parameter's name: \"query.weight\"; `*` as in scopes."),
-        sim::field("axis", &P::axis, sim::Unit::none, sim::between(0, 7), "Axis that is divided."),
-        sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1), "Ranks; null: the schedule's.")};
+        sim::field("param", &P::param,
+                   "Rest of the parameter's name after the scope, such as \"query.weight\"; `*` works as in scopes."),
+        sim::field("axis", &P::axis, sim::Unit::none, sim::between(0, 7), "Axis along which the parameter is divided."),
+        sim::field("ranks", &P::ranks, sim::Unit::count, sim::at_least(1),
+                   "Number of ranks; null: that of the schedule.")};
   }
 };
 
@@ -74,9 +78,10 @@ struct CheckpointParams {
   double ratio = 1;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("scope", &CheckpointParams::scope, "Modules, each run again as a whole.")),
+        sim::required(
+            sim::field("scope", &CheckpointParams::scope, "Modules, each of which is recomputed as a whole.")),
         sim::field("ratio", &CheckpointParams::ratio, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of them, the first ones, rounded to whole modules.")};
+                   "Share of the modules that are recomputed, the first ones, rounded to whole modules.")};
   }
 };
 
@@ -164,18 +169,20 @@ models::OpGraph shard(const models::OpGraph& graph, std::span<const DividedTenso
 constexpr auto SyncParams::fields() {
   return sim::FieldTable{
       sim::required(sim::field("scope", &SyncParams::scope, "Modules.")),
-      sim::field("direction", &SyncParams::direction, "forward: of results; backward: of gradients of its inputs.")};
+      sim::field("direction", &SyncParams::direction,
+                 "What is summed. forward: the module's results; backward: the gradients of its inputs.")};
 }
 
 constexpr auto PrimitiveParams::fields() {
   using P = PrimitiveParams;
-  return sim::FieldTable{sim::field("replace", &P::replace, "A module becomes one kernel."),
-                         sim::field("fuse", &P::fuse, "Chains of ops become one kernel each."),
-                         sim::field("shard", &P::shard, "A parameter is divided among ranks."),
-                         sim::field("sync", &P::sync, "Partial sums are summed over the ranks."),
-                         sim::field("checkpoint", &P::checkpoint, "Modules are run again in the backward pass."),
-                         sim::field("pipeline", &P::pipeline, "Stages on devices of their own."),
-                         sim::field("cudagraph", &P::cudagraph, "Launches captured and replayed as one.")};
+  return sim::FieldTable{
+      sim::field("replace", &P::replace, "Replaces a module by one kernel."),
+      sim::field("fuse", &P::fuse, "Fuses each chain of ops into one kernel."),
+      sim::field("shard", &P::shard, "Divides a parameter among ranks."),
+      sim::field("sync", &P::sync, "Sums partial results over the ranks."),
+      sim::field("checkpoint", &P::checkpoint, "Recomputes modules in the backward pass."),
+      sim::field("pipeline", &P::pipeline, "Divides the graph into pipeline stages, each on its own device."),
+      sim::field("cudagraph", &P::cudagraph, "Captures the launches of modules and replays them as one.")};
 }
 
 }  // namespace orrery::policies::slapo

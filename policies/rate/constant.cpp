@@ -14,7 +14,7 @@ class ConstantRate final : public RateSchedule {
 }  // namespace
 
 void add_constant_rate(RateRegistry& registry) {
-  registry.add<sim::NoParams>("constant", "The peak rate to the end.",
+  registry.add<sim::NoParams>("constant", "Stays at the peak rate to the end.",
                               [](const sim::NoParams&) { return std::make_unique<ConstantRate>(); });
 }
 

@@ -20,7 +20,7 @@ double cosine_rate(double z) {
 }
 
 void add_cosine_rate(RateRegistry& registry) {
-  registry.add<sim::NoParams>("cosine", "Half a cosine to zero.",
+  registry.add<sim::NoParams>("cosine", "Falls to zero along half a cosine.",
                               [](const sim::NoParams&) { return std::make_unique<CosineRate>(); });
 }
 

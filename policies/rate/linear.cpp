@@ -14,7 +14,7 @@ class LinearRate final : public RateSchedule {
 }  // namespace
 
 void add_linear_rate(RateRegistry& registry) {
-  registry.add<sim::NoParams>("linear", "Falls evenly to zero.",
+  registry.add<sim::NoParams>("linear", "Falls linearly to zero.",
                               [](const sim::NoParams&) { return std::make_unique<LinearRate>(); });
 }
 

@@ -29,7 +29,7 @@ class RefinedRate final : public RateSchedule {
 }  // namespace
 
 void add_refined_rate(RateRegistry& registry) {
-  registry.add<sim::NoParams>("refined", "Refined from the gradient norms of a training with the linear schedule.",
+  registry.add<sim::NoParams>("refined", "Refined from the gradient norms of a training run with the linear schedule.",
                               [](const sim::NoParams&) { return std::make_unique<RefinedRate>(); });
 }
 

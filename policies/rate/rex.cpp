@@ -16,7 +16,7 @@ double rex_rate(double z) {
 }
 
 void add_rex_rate(RateRegistry& registry) {
-  registry.add<sim::NoParams>("rex", "REX: above the linear schedule, falls late.",
+  registry.add<sim::NoParams>("rex", "REX: stays above the linear schedule and falls late.",
                               [](const sim::NoParams&) { return std::make_unique<RexRate>(); });
 }
 

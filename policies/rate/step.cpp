@@ -9,9 +9,10 @@ struct StepParams {
   double factor = 0.1;
   static constexpr auto fields() {
     using S = StepParams;
-    return sim::FieldTable{
-        sim::field("at", &S::at, sim::Unit::ratio, sim::between(0, 1), "Shares of the steps after which it falls."),
-        sim::field("factor", &S::factor, sim::Unit::ratio, sim::between(0, 1), "What is left each time.")};
+    return sim::FieldTable{sim::field("at", &S::at, sim::Unit::ratio, sim::between(0, 1),
+                                      "Points at which the rate falls, as shares of all steps."),
+                           sim::field("factor", &S::factor, sim::Unit::ratio, sim::between(0, 1),
+                                      "Factor that multiplies the rate at each of these points.")};
   }
 };
 
@@ -34,7 +35,7 @@ class StepRate final : public RateSchedule {
 }  // namespace
 
 void add_step_rate(RateRegistry& registry) {
-  registry.add<StepParams>("step", "Falls by a factor now and then.",
+  registry.add<StepParams>("step", "Falls by a factor at given points.",
                            [](const StepParams& params) { return std::make_unique<StepRate>(params); });
 }
 

@@ -8,8 +8,8 @@ struct UbaParams {
   double phi = 1;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("phi", &UbaParams::phi, sim::Unit::none, sim::between(1e-6, 2),
-                                      "2 is the cosine schedule, towards 0 it is constant; tied to how badly the "
-                                      "landscape is conditioned.")};
+                                      "Shape: 2 is the cosine schedule; towards 0 it is constant. It is tied to how "
+                                      "ill-conditioned the loss landscape is.")};
   }
 };
 
@@ -32,7 +32,7 @@ double uba_rate(double z, double phi) {
 }
 
 void add_uba_rate(RateRegistry& registry) {
-  registry.add<UbaParams>("uba", "UBA: a family from constant to cosine.",
+  registry.add<UbaParams>("uba", "UBA: a family of schedules from constant to cosine.",
                           [](const UbaParams& params) { return std::make_unique<UbaRate>(params); });
 }
 

@@ -9,7 +9,7 @@ struct DropReplicaParams {
   double overhead = 0;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("overhead", &DropReplicaParams::overhead, sim::Unit::ratio, sim::between(0, 100),
-                                      "What quorum and checks add to every step, over the step.")};
+                                      "Time that quorum and checks add to every step, as a share of the step.")};
   }
 };
 
@@ -34,7 +34,8 @@ class DropReplica final : public Recovery {
 
 void add_drop_replica_recovery(RecoveryRegistry& registry) {
   registry.add<DropReplicaParams>(
-      "drop_replica", "TorchFT: a replica that lost a node leaves, and its sequences are left out until it is back.",
+      "drop_replica",
+      "TorchFT: a replica that lost a node leaves, and its share of the batch is left out until it is back.",
       [](const DropReplicaParams& params) { return std::make_unique<DropReplica>(params); });
 }
 

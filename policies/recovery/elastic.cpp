@@ -18,9 +18,10 @@ struct ElasticParams {
   bool reshard = true;
   double boost = 1;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("reshard", &ElasticParams::reshard, "Whether layers move between stages."),
-                           sim::field("boost", &ElasticParams::boost, sim::Unit::ratio, sim::between(1, 2),
-                                      "The highest clock over the usual one; compute-bound work gains as much.")};
+    return sim::FieldTable{
+        sim::field("reshard", &ElasticParams::reshard, "Whether layers may move between stages."),
+        sim::field("boost", &ElasticParams::boost, sim::Unit::ratio, sim::between(1, 2),
+                   "Highest clock relative to the usual one; compute-bound work speeds up as much.")};
   }
 };
 
@@ -119,9 +120,9 @@ class Elastic final : public Recovery {
 }  // namespace
 
 void add_elastic_recovery(RecoveryRegistry& registry) {
-  registry.add<ElasticParams>(
-      "elastic", "ElasWave: micro-batches, layers and clocks are shared anew among the ranks that are left.",
-      [](const ElasticParams& params) { return std::make_unique<Elastic>(params); });
+  registry.add<ElasticParams>("elastic",
+                              "ElasWave: micro-batches, layers and clocks are redistributed among the remaining ranks.",
+                              [](const ElasticParams& params) { return std::make_unique<Elastic>(params); });
 }
 
 }  // namespace orrery::policies

@@ -27,7 +27,8 @@ class Recycle final : public Recovery {
 }  // namespace
 
 void add_recycle_recovery(RecoveryRegistry& registry) {
-  registry.add<sim::NoParams>("recycle", "ReCycle: peers run a lost stage's micro-batches, in their bubbles first.",
+  registry.add<sim::NoParams>("recycle",
+                              "ReCycle: peers run the micro-batches of a lost stage, in their pipeline bubbles first.",
                               [](const sim::NoParams&) { return std::make_unique<Recycle>(); });
 }
 

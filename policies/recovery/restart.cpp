@@ -13,7 +13,7 @@ class Restart final : public Recovery {
 }  // namespace
 
 void add_restart_recovery(RecoveryRegistry& registry) {
-  registry.add<sim::NoParams>("restart", "All processes start anew from the last checkpoint.",
+  registry.add<sim::NoParams>("restart", "All processes restart from the last checkpoint.",
                               [](const sim::NoParams&) { return std::make_unique<Restart>(); });
 }
 

@@ -91,7 +91,9 @@ class DualPipeV final : public PipelineSchedule {
 }  // namespace
 
 void add_dualpipe_v(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("dualpipe_v", "Forward passes of one chunk by backward passes of the other, folded.",
+  registry.add<sim::NoParams>("dualpipe_v",
+                              "DualPipe folded into two chunks per device: forward passes of one chunk alternate with "
+                              "backward passes of the other.",
                               [](const sim::NoParams&) { return std::make_unique<DualPipeV>(); });
 }
 

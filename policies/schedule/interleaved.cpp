@@ -57,7 +57,7 @@ class Interleaved final : public PipelineSchedule {
 }  // namespace
 
 void add_interleaved(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("interleaved", "1F1B with several chunks of the model a device.",
+  registry.add<sim::NoParams>("interleaved", "1F1B with several chunks of the model per device.",
                               [](const sim::NoParams&) { return std::make_unique<Interleaved>(); });
 }
 

@@ -23,9 +23,11 @@ struct ListedScheduleParams {
     using P = ListedScheduleParams;
     return sim::FieldTable{
         sim::field("orders", &P::orders,
-                   "Of each device, its passes: F0 forward of micro-batch 0, B0 backward, I0 and W0 the halves of it; "
-                   "F0.1 of chunk 1."),
-        sim::field("route", &P::route, "Whether chunks go round all devices, or down them and back up.")};
+                   "Passes of each device in order. F0: forward of micro-batch 0; B0: backward; I0 and W0: its halves; "
+                   "F0.1: forward of chunk 1."),
+        sim::field(
+            "route", &P::route,
+            "Route through the chunks: round all devices for each chunk (plain), or down them and back up (folded).")};
   }
 };
 

@@ -86,13 +86,17 @@ class BlockSchedule final : public PipelineSchedule {
 }  // namespace
 
 void add_v_half(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("v_half", "Two chunks a device, down and back up, at half the activations of 1F1B.",
-                              [](const sim::NoParams&) { return std::make_unique<BlockSchedule>(2); });
+  registry.add<sim::NoParams>(
+      "v_half",
+      "Two chunks per device, on a route down the devices and back up, with about half the activations of 1F1B.",
+      [](const sim::NoParams&) { return std::make_unique<BlockSchedule>(2); });
 }
 
 void add_v_min(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("v_min", "Two chunks a device, down and back up, at a third of the activations of 1F1B.",
-                              [](const sim::NoParams&) { return std::make_unique<BlockSchedule>(1); });
+  registry.add<sim::NoParams>(
+      "v_min",
+      "Two chunks per device, on a route down the devices and back up, with about a third of the activations of 1F1B.",
+      [](const sim::NoParams&) { return std::make_unique<BlockSchedule>(1); });
 }
 
 }  // namespace orrery::policies

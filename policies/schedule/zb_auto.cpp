@@ -18,8 +18,9 @@ constexpr std::int64_t kMostTried = 1 << 14;  ///< passes of a kind and device, 
 struct ZbAutoParams {
   double kept = 1;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("kept", &ZbAutoParams::kept, sim::Unit::ratio, sim::between(0.1, 100),
-                                      "Micro-batches that a device may keep, over the devices.")};
+    return sim::FieldTable{
+        sim::field("kept", &ZbAutoParams::kept, sim::Unit::ratio, sim::between(0.1, 100),
+                   "Micro-batches whose activations a device may keep, as a multiple of the number of devices.")};
   }
 };
 
@@ -73,8 +74,9 @@ class ZbAuto final : public PipelineSchedule {
 }  // namespace
 
 void add_zb_auto(ScheduleRegistry& registry) {
-  registry.add<ZbAutoParams>("zb_auto", "Passes in halves, ordered by their times under a limit of memory.",
-                             [](const ZbAutoParams& params) { return std::make_unique<ZbAuto>(params); });
+  registry.add<ZbAutoParams>(
+      "zb_auto", "Backward passes are split in halves, and all passes are ordered by their times under a memory limit.",
+      [](const ZbAutoParams& params) { return std::make_unique<ZbAuto>(params); });
 }
 
 }  // namespace orrery::policies

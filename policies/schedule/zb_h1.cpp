@@ -22,7 +22,7 @@ class ZbH1 final : public PipelineSchedule {
 }  // namespace
 
 void add_zb_h1(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("zb_h1", "1F1B with the backward pass in halves, at the memory of 1F1B.",
+  registry.add<sim::NoParams>("zb_h1", "1F1B with the backward pass split in halves, with the memory of 1F1B.",
                               [](const sim::NoParams&) { return std::make_unique<ZbH1>(); });
 }
 

@@ -23,7 +23,7 @@ class ZbH2 final : public PipelineSchedule {
 }  // namespace
 
 void add_zb_h2(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("zb_h2", "ZB-H1 with twice the forward passes ahead, at twice the memory.",
+  registry.add<sim::NoParams>("zb_h2", "ZB-H1 with twice as many forward passes ahead and about twice the memory.",
                               [](const sim::NoParams&) { return std::make_unique<ZbH2>(); });
 }
 

@@ -74,8 +74,9 @@ class ZeroBubbleV final : public PipelineSchedule {
 }  // namespace
 
 void add_zb_v(ScheduleRegistry& registry) {
-  registry.add<sim::NoParams>("zb_v", "Two chunks a device, down and back up; no bubble, memory of 1F1B.",
-                              [](const sim::NoParams&) { return std::make_unique<ZeroBubbleV>(); });
+  registry.add<sim::NoParams>(
+      "zb_v", "Two chunks per device, on a route down the devices and back up, with no bubble and the memory of 1F1B.",
+      [](const sim::NoParams&) { return std::make_unique<ZeroBubbleV>(); });
 }
 
 }  // namespace orrery::policies

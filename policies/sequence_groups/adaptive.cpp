@@ -19,7 +19,7 @@ class AdaptiveGroups final : public SequenceGrouping {
 }  // namespace
 
 void add_adaptive_groups(SequenceGroupingRegistry& registry) {
-  registry.add<sim::NoParams>("adaptive", "The best single degree of each batch.",
+  registry.add<sim::NoParams>("adaptive", "The best single degree of sequence parallelism for each batch.",
                               [](const sim::NoParams&) { return std::make_unique<AdaptiveGroups>(); });
 }
 

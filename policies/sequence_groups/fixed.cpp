@@ -8,7 +8,7 @@ struct FixedParams {
   std::int64_t degree = 1;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("degree", &FixedParams::degree, sim::Unit::count, sim::between(1, 1 << 20),
-                                      "Devices of a group, a power of two.")};
+                                      "Number of devices in a group, a power of two.")};
   }
 };
 
@@ -27,7 +27,7 @@ class FixedGroups final : public SequenceGrouping {
 }  // namespace
 
 void add_fixed_groups(SequenceGroupingRegistry& registry) {
-  registry.add<FixedParams>("fixed", "One degree for all batches.",
+  registry.add<FixedParams>("fixed", "One degree of sequence parallelism for all batches.",
                             [](const FixedParams& params) { return std::make_unique<FixedGroups>(params); });
 }
 

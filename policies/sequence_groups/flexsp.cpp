@@ -20,7 +20,7 @@ struct FlexSpParams {
   std::int64_t more = 4;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("more", &FlexSpParams::more, sim::Unit::count, sim::between(0, 64),
-                                      "Micro-batches that are tried beyond the fewest that memory allows.")};
+                                      "How many micro-batches beyond the fewest that memory allows are tried.")};
   }
 };
 
@@ -258,7 +258,7 @@ class FlexSp final : public SequenceGrouping {
 }  // namespace
 
 void add_flexsp_groups(SequenceGroupingRegistry& registry) {
-  registry.add<FlexSpParams>("flexsp", "Groups of unlike degrees by local search.",
+  registry.add<FlexSpParams>("flexsp", "Groups of different degrees side by side, found by local search (FlexSP).",
                              [](const FlexSpParams& params) { return std::make_unique<FlexSp>(params); });
 }
 

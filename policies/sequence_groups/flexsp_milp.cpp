@@ -16,10 +16,11 @@ struct FlexSpMilpParams {
   static constexpr auto fields() {
     using P = FlexSpMilpParams;
     return sim::FieldTable{sim::field("more", &P::more, sim::Unit::count, sim::between(0, 64),
-                                      "Micro-batches that are tried beyond the fewest that memory allows."),
-                           sim::field("buckets", &P::buckets, sim::Unit::count, sim::between(1, 1024), "Of lengths."),
+                                      "How many micro-batches beyond the fewest that memory allows are tried."),
+                           sim::field("buckets", &P::buckets, sim::Unit::count, sim::between(1, 1024),
+                                      "Number of buckets that sequence lengths are sorted into."),
                            sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 3600),
-                                      "For the solver, a micro-batch.")};
+                                      "Time limit of the solver for each micro-batch.")};
   }
 };
 
@@ -122,8 +123,9 @@ class FlexSpMilp final : public SequenceGrouping {
 }  // namespace
 
 void add_flexsp_milp_groups(SequenceGroupingRegistry& registry) {
-  registry.add<FlexSpMilpParams>("flexsp_milp", "Groups of unlike degrees by an integer program (CBC).",
-                                 [](const FlexSpMilpParams& params) { return std::make_unique<FlexSpMilp>(params); });
+  registry.add<FlexSpMilpParams>(
+      "flexsp_milp", "Groups of different degrees side by side, found by an integer program (FlexSP, with CBC).",
+      [](const FlexSpMilpParams& params) { return std::make_unique<FlexSpMilp>(params); });
 }
 
 }  // namespace orrery::policies

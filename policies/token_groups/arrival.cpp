@@ -16,7 +16,7 @@ class Arrival final : public TokenGroups {
 }  // namespace
 
 void add_arrival_token_groups(TokenGroupsRegistry& registry) {
-  registry.add<sim::NoParams>("arrival", "In the order in which tokens came.",
+  registry.add<sim::NoParams>("arrival", "Tokens in the order of their arrival.",
                               [](const sim::NoParams&) { return std::make_unique<Arrival>(); });
 }
 

@@ -18,11 +18,12 @@ struct ExpertFlowParams {
   static constexpr auto fields() {
     using P = ExpertFlowParams;
     using sim::Unit;
-    return sim::FieldTable{
-        sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
-                   "Chance that the predictor has an expert of a path right; in place of a wrong one is any other."),
-        sim::field("rounds", &P::rounds, Unit::count, sim::between(1, 100), "Of taking centres anew."),
-        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the predictions.")};
+    return sim::FieldTable{sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
+                                      "Probability that the predictor names an expert of a path correctly; a wrong one "
+                                      "is replaced by any other."),
+                           sim::field("rounds", &P::rounds, Unit::count, sim::between(1, 100),
+                                      "Number of rounds of recomputing the cluster centres."),
+                           sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of the predictions.")};
   }
 };
 
@@ -140,7 +141,7 @@ class ExpertFlowGroups final : public TokenGroups {
 }  // namespace
 
 void add_expertflow_token_groups(TokenGroupsRegistry& registry) {
-  registry.add<ExpertFlowParams>("expertflow", "ExpertFlow: groups of equal size whose tokens use the same experts.",
+  registry.add<ExpertFlowParams>("expertflow", "ExpertFlow: groups of equal size whose tokens use similar experts.",
                                  [](const ExpertFlowParams& p) { return std::make_unique<ExpertFlowGroups>(p); });
 }
 

@@ -28,8 +28,9 @@ class ReadMeGroups final : public TokenGroups {
 }  // namespace
 
 void add_read_me_token_groups(TokenGroupsRegistry& registry) {
-  registry.add<sim::NoParams>("read_me", "Read-ME: from the longest of the queues that experts have, then the next.",
-                              [](const sim::NoParams&) { return std::make_unique<ReadMeGroups>(); });
+  registry.add<sim::NoParams>(
+      "read_me", "Read-ME: a step is filled from the longest of the experts' queues, then from the next longest.",
+      [](const sim::NoParams&) { return std::make_unique<ReadMeGroups>(); });
 }
 
 }  // namespace orrery::policies

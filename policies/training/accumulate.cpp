@@ -18,8 +18,9 @@ using namespace models;
 struct AccumulateParams {
   std::int64_t micro_batches = 2;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("micro_batches", &AccumulateParams::micro_batches, sim::Unit::count,
-                                      sim::between(1, 4096), "Forward and backward passes a step.")};
+    return sim::FieldTable{
+        sim::field("micro_batches", &AccumulateParams::micro_batches, sim::Unit::count, sim::between(1, 4096),
+                   "Number of micro-batches, each with a forward and a backward pass, per optimizer step.")};
   }
 };
 

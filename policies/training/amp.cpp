@@ -25,9 +25,9 @@ struct AmpParams {
   static constexpr auto fields() {
     using P = AmpParams;
     return sim::FieldTable{
-        sim::field("dtype", &P::dtype, "Type of products: fp16 or bf16."),
-        sim::field("low", &P::low, sim::Unit::text, sim::any_value(), "Further kinds that compute in it."),
-        sim::field("wide", &P::wide, sim::Unit::text, sim::any_value(), "Further kinds that compute in fp32."),
+        sim::field("dtype", &P::dtype, "Type that matrix products compute in: fp16 or bf16."),
+        sim::field("low", &P::low, sim::Unit::text, sim::any_value(), "Further op kinds that compute in that type."),
+        sim::field("wide", &P::wide, sim::Unit::text, sim::any_value(), "Further op kinds that compute in fp32."),
     };
   }
 };
@@ -205,8 +205,9 @@ class AmpPass final : public GraphPass {
 }  // namespace
 
 void add_amp(PassRegistry& registry) {
-  registry.add<AmpParams>("amp", "Mixed precision: casts between ops by rules for each kind, weights cast once a step.",
-                          [](const AmpParams& params) { return std::make_unique<AmpPass>(params); });
+  registry.add<AmpParams>(
+      "amp", "Automatic mixed precision: casts between ops by rules for each op kind; weights are cast once per step.",
+      [](const AmpParams& params) { return std::make_unique<AmpPass>(params); });
 }
 
 }  // namespace orrery::policies

@@ -22,11 +22,14 @@ struct AutodiffParams {
     return sim::FieldTable{
         sim::field("loss", &P::loss,
                    "What is minimised; automatic: outputs that are numbers, else cross entropy of all outputs."),
-        sim::field("optimizer", &P::optimizer, "Update rule; none: the gradients are outputs."),
-        sim::field("fused_step", &P::fused_step, "One step for all parameters in place of one each."),
-        sim::field("master_weights", &P::master_weights, "16-bit parameters are updated through a copy in fp32."),
+        sim::field("optimizer", &P::optimizer, "Update rule of the parameters; none: the gradients are outputs."),
+        sim::field("fused_step", &P::fused_step,
+                   "Whether one kernel updates all parameters, instead of one kernel for each."),
+        sim::field("master_weights", &P::master_weights,
+                   "Whether 16-bit parameters are updated through a copy in fp32."),
         sim::field("step_casts", &P::step_casts, sim::Unit::count, sim::between(0, 2),
-                   "Casts of it that are kernels of their own. 1: of weights, back into 16 bits; 2: of gradients too."),
+                   "Casts of the update that are separate kernels. 0: none; 1: of weights back to 16 bits; 2: also of "
+                   "gradients."),
     };
   }
 };

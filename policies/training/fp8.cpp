@@ -38,9 +38,11 @@ struct Fp8Params {
   Fp8Weights weights = Fp8Weights::cast;
   static constexpr auto fields() {
     using P = Fp8Params;
-    return sim::FieldTable{
-        sim::field("scaling", &P::scaling, "Where the scale of a cast comes from."),
-        sim::field("weights", &P::weights, "Whether weights are cast where they are read, or kept.")};
+    return sim::FieldTable{sim::field("scaling", &P::scaling,
+                                      "Source of a cast's scale: earlier steps (delayed), the whole tensor (tensor), "
+                                      "its rows (row), or blocks of rows (block)."),
+                           sim::field("weights", &P::weights,
+                                      "Whether weights are cast where they are read (cast), or kept in fp8 (kept).")};
   }
 };
 
@@ -229,7 +231,8 @@ class Fp8Pass final : public GraphPass {
 }  // namespace
 
 void add_fp8(PassRegistry& registry) {
-  registry.add<Fp8Params>("fp8", "Products with weights read fp8: casts of operands, or weights kept so.",
+  registry.add<Fp8Params>("fp8",
+                          "Matrix products with weights read fp8: their operands are cast, or weights are kept in fp8.",
                           [](const Fp8Params& params) { return std::make_unique<Fp8Pass>(params); });
 }
 

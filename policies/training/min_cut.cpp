@@ -165,10 +165,9 @@ double saved_bytes(const OpGraph& graph, const Bindings& sizes) {
 struct MinCutParams {
   std::string scope = "layer.*";
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("scope", &MinCutParams::scope, sim::Unit::text, sim::any_value(),
-                   "How the scopes of a region's ops begin, which is cut by itself; a '*' stands for one part between "
-                   "dots.")};
+    return sim::FieldTable{sim::field("scope", &MinCutParams::scope, sim::Unit::text, sim::any_value(),
+                                      "Prefix of the scopes of a region's ops, where '*' stands for one part between "
+                                      "dots. Each region is cut by itself.")};
   }
 };
 
@@ -201,9 +200,10 @@ class MinCutPass final : public GraphPass {
 }  // namespace
 
 void add_min_cut(PassRegistry& registry) {
-  registry.add<MinCutParams>("min_cut",
-                             "What the backward pass can make again from less, without a pass of its own, is not kept.",
-                             [](const MinCutParams& params) { return std::make_unique<MinCutPass>(params); });
+  registry.add<MinCutParams>(
+      "min_cut",
+      "Does not keep what the backward pass can recompute from fewer bytes, without separate passes over memory.",
+      [](const MinCutParams& params) { return std::make_unique<MinCutPass>(params); });
 }
 
 }  // namespace orrery::policies

@@ -28,8 +28,9 @@ struct RecomputeParams {
     using P = RecomputeParams;
     return sim::FieldTable{
         sim::field("scope", &P::scope, sim::Unit::text, sim::any_value(),
-                   "How the scopes of a region's ops begin; a '*' stands for one part between dots."),
-        sim::field("every", &P::every, sim::Unit::count, sim::at_least(1), "Consecutive regions that become one."),
+                   "Prefix of the scopes of a region's ops, where '*' stands for one part between dots."),
+        sim::field("every", &P::every, sim::Unit::count, sim::at_least(1),
+                   "Number of consecutive regions that are joined into one."),
     };
   }
 };
@@ -145,7 +146,7 @@ class RecomputePass final : public GraphPass {
 }  // namespace
 
 void add_recompute(PassRegistry& registry) {
-  registry.add<RecomputeParams>("recompute", "Regions of the forward pass run again in the backward pass.",
+  registry.add<RecomputeParams>("recompute", "Regions of the forward pass are recomputed in the backward pass.",
                                 [](const RecomputeParams& params) { return std::make_unique<RecomputePass>(params); });
 }
 

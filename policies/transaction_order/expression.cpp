@@ -9,7 +9,7 @@ struct TransactionExpressionParams {
   TransactionScore score{"added"};
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("score", &TransactionExpressionParams::score, "The transaction with the least goes next.")};
+        sim::field("score", &TransactionExpressionParams::score, "The transaction with the lowest value goes next.")};
   }
 };
 
@@ -41,7 +41,8 @@ class TransactionExpression final : public TransactionOrder {
 }  // namespace
 
 void add_transaction_expression(TransactionOrderRegistry& registry) {
-  registry.add<TransactionExpressionParams>("expression", "The one with the least value of an expression.",
+  registry.add<TransactionExpressionParams>("expression",
+                                            "The transaction with the lowest value of an expression goes next.",
                                             [](const TransactionExpressionParams& params, sim::RandomStream) {
                                               return std::make_unique<TransactionExpression>(params);
                                             });

@@ -22,7 +22,7 @@ class LeastDelay final : public TransactionOrder {
 }  // namespace
 
 void add_least_delay(TransactionOrderRegistry& registry) {
-  registry.add<sim::NoParams>("least_delay", "The one that delays the others least.",
+  registry.add<sim::NoParams>("least_delay", "The transaction that delays the others least goes next.",
                               [](const sim::NoParams&, sim::RandomStream) { return std::make_unique<LeastDelay>(); });
 }
 

@@ -11,7 +11,7 @@ struct LocalSearchParams {
   std::int64_t moves = 20'000;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("moves", &LocalSearchParams::moves, sim::Unit::count, sim::between(0, 10'000'000),
-                                      "Tried, each at the cost of a schedule.")};
+                                      "Number of moves that are tried, each at the cost of computing a schedule.")};
   }
 };
 
@@ -65,7 +65,7 @@ class LocalSearch final : public TransactionOrder {
 }  // namespace
 
 void add_local_search_transactions(TransactionOrderRegistry& registry) {
-  registry.add<LocalSearchParams>("local_search", "The best order found by moving transactions about.",
+  registry.add<LocalSearchParams>("local_search", "The best order found by moving single transactions to other places.",
                                   [](const LocalSearchParams& params, sim::RandomStream random) {
                                     return std::make_unique<LocalSearch>(params, std::move(random));
                                   });

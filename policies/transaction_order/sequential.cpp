@@ -7,7 +7,8 @@ namespace {
 struct SequentialParams {
   bool reversed = false;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("reversed", &SequentialParams::reversed, "The last comes first.")};
+    return sim::FieldTable{sim::field("reversed", &SequentialParams::reversed,
+                                      "Whether the order is reversed, the last transaction first.")};
   }
 };
 
@@ -24,7 +25,7 @@ class Sequential final : public TransactionOrder {
 
 void add_sequential_transactions(TransactionOrderRegistry& registry) {
   registry.add<SequentialParams>(
-      "sequential", "In the order in which they came.",
+      "sequential", "Transactions in the order of their arrival.",
       [](const SequentialParams& params, sim::RandomStream) { return std::make_unique<Sequential>(params); });
 }
 

@@ -15,8 +15,8 @@ struct ShortestMakespanParams {
     using P = ShortestMakespanParams;
     return sim::FieldTable{
         sim::field("sample", &P::sample, sim::Unit::count, sim::between(1, 1 << 20),
-                   "Transactions drawn at each step, of which the best goes; null: all that are left."),
-        sim::field("from_first", &P::from_first, "Whether transaction 0 goes first.")};
+                   "Number of transactions drawn at each step, of which the best goes next; null: all that are left."),
+        sim::field("from_first", &P::from_first, "Whether transaction 0 always goes first.")};
   }
 };
 
@@ -47,7 +47,8 @@ class ShortestMakespan final : public TransactionOrder {
 }  // namespace
 
 void add_shortest_makespan(TransactionOrderRegistry& registry) {
-  registry.add<ShortestMakespanParams>("shortest_makespan", "The one that adds least to the makespan.",
+  registry.add<ShortestMakespanParams>("shortest_makespan",
+                                       "The transaction that adds least to the makespan goes next.",
                                        [](const ShortestMakespanParams& params, sim::RandomStream random) {
                                          return std::make_unique<ShortestMakespan>(params, std::move(random));
                                        });

@@ -37,35 +37,40 @@ struct ExpressionNames<TransactionFacts> {
   static constexpr double number(std::int64_t count) { return static_cast<double>(count); }
   static constexpr std::array names{
       ExpressionName<TransactionFacts>{
-          {"added", U::none, "Ticks by which the makespan would grow.", true},
+          {"added", U::none, "Ticks by which the makespan would grow if the transaction went next.", true},
           [](F f) { return number(std::max<std::int64_t>(0, f.end() - f.view.schedule.makespan())); }},
       ExpressionName<TransactionFacts>{
-          {"delay", U::none, "Ticks by which each other transaction left would have to start later, summed.", true},
+          {"delay", U::none, "Ticks by which the other transactions left would have to start later, summed over them.",
+           true},
           [](F f) { return number(f.view.contention.delay_of(f.index, f.view.schedule)); }},
       ExpressionName<TransactionFacts>{
-          {"demand", U::none, "Locks left that each of its locks holds up, summed over them.", true},
+          {"demand", U::none,
+           "Locks of other transactions left that each of its locks holds up, summed over its locks.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.rivals(lock); }); }},
-      ExpressionName<TransactionFacts>{{"end", U::none, "Its last tick if it went next.", true},
+      ExpressionName<TransactionFacts>{{"end", U::none, "Last tick of the transaction if it went next.", true},
                                        [](F f) { return number(f.end()); }},
       ExpressionName<TransactionFacts>{
-          {"idle", U::none, "Ticks between each of its locks and the one before it on the key, summed.", true},
+          {"idle", U::none,
+           "Ticks between each of its locks and the previous lock on the same key, summed over its locks.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.gap(lock); }); }},
-      ExpressionName<TransactionFacts>{{"left", U::count, "Transactions that are left.", true},
+      ExpressionName<TransactionFacts>{{"left", U::count, "Number of transactions that are left.", true},
                                        [](F f) { return number(std::ssize(f.view.left())); }},
-      ExpressionName<TransactionFacts>{{"length", U::none, "Ticks that it runs."},
+      ExpressionName<TransactionFacts>{{"length", U::none, "Ticks that the transaction runs for."},
                                        [](F f) { return number(f.transaction().length); }},
-      ExpressionName<TransactionFacts>{{"locks", U::count, "That it takes."},
+      ExpressionName<TransactionFacts>{{"locks", U::count, "Number of locks that the transaction takes."},
                                        [](F f) { return number(std::ssize(f.transaction().locks)); }},
-      ExpressionName<TransactionFacts>{{"makespan", U::none, "Of those that went before, in ticks.", true},
-                                       [](F f) { return number(f.view.schedule.makespan()); }},
-      ExpressionName<TransactionFacts>{{"order", U::none, "Its number in the order of arrival."},
+      ExpressionName<TransactionFacts>{
+          {"makespan", U::none, "Makespan of the transactions ordered so far, in ticks.", true},
+          [](F f) { return number(f.view.schedule.makespan()); }},
+      ExpressionName<TransactionFacts>{{"order", U::none, "Number of the transaction in the order of arrival."},
                                        [](F f) { return number(f.index); }},
-      ExpressionName<TransactionFacts>{{"start", U::none, "Its first tick if it went next.", true},
+      ExpressionName<TransactionFacts>{{"start", U::none, "First tick of the transaction if it went next.", true},
                                        [](F f) { return number(f.start); }},
       ExpressionName<TransactionFacts>{
-          {"waste", U::none, "`idle`, each lock's ticks times the locks left that it holds up.", true},
+          {"waste", U::none,
+           "As `idle`, with each lock's ticks multiplied by the number of locks left that it holds up.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.gap(lock) * f.rivals(lock); }); }},
-      ExpressionName<TransactionFacts>{{"writes", U::count, "Locks that it takes to write."},
+      ExpressionName<TransactionFacts>{{"writes", U::count, "Number of locks that the transaction takes for writing."},
                                        [](F f) { return number(f.writes()); }}};
 };
 
