@@ -28,20 +28,21 @@ PartKind kind_of(const char* doc) {
 
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
-      kind_of<AttentionPimParams>("Attention in memory: stacks with units at banks, bank groups or the buffer die."),
-      kind_of<BankPimParams>("Processing in memory at the banks: units, registers and the memory they stand in."),
+      kind_of<AttentionPimParams>(
+          "Attention in memory: stacks with processing units at banks, bank groups or the buffer die."),
+      kind_of<BankPimParams>("Processing in memory at the banks: units, registers and the memory that holds them."),
       kind_of<CpuParams>("A CPU: cores with vector and matrix units, caches and memory channels."),
-      kind_of<DramParams>("A memory device as its banks see it: organisation, timings, energy."),
-      kind_of<FpgaParams>("An FPGA and a static design of multiply-add cores on it."),
+      kind_of<DramParams>("A memory device at the level of its banks: organisation, timings and energy."),
+      kind_of<FpgaParams>("An FPGA with a static design of multiply-add cores."),
       kind_of<GpuParams>("A GPU: multiprocessors behind one cache and one memory."),
-      kind_of<LinkPart>("A link between two devices: NVLink, XGMI, PCIe."),
-      kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders, drives."),
-      kind_of<NicPart>("A network adapter: InfiniBand, RoCE, Ethernet."),
+      kind_of<LinkPart>("A link between two devices: NVLink, XGMI or PCIe."),
+      kind_of<MemoryTier>("A tier of memory or storage: DRAM, HBM, CXL expanders or drives."),
+      kind_of<NicPart>("A network adapter: InfiniBand, RoCE or Ethernet."),
       kind_of<NpuParams>("An NPU: cores with matrix and vector units, scratchpads and DMA, behind one memory."),
-      kind_of<PimSpmmParams>("Sparse products divided over UPMEM, with the host's CPU beside them."),
+      kind_of<PimSpmmParams>("Sparse matrix products divided over UPMEM, with the host's CPU as their baseline."),
       kind_of<PlatformParams>("A CPU thread that dispatches to a GPU, and the link between them."),
-      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price, defects."),
-      kind_of<UpmemParams>("UPMEM DIMMs: a core beside every DRAM bank, and the host that feeds them."),
+      kind_of<ProcessParams>("A manufacturing process: SRAM cell, logic density, wafer price and defects."),
+      kind_of<UpmemParams>("UPMEM DIMMs, with a core beside every DRAM bank, and the host that feeds them."),
   };
   return kinds;
 }

@@ -5,18 +5,19 @@ namespace orrery::hw {
 sim::FieldRows<PowerParams> PowerParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(sim::field("idle", &PowerParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
+      sim::required(sim::field("idle", &PowerParams::idle_w, Unit::watts, sim::at_least(0), "Power while idle.")),
       sim::field("active", &PowerParams::active_w, Unit::watts, sim::at_least(0),
-                 "Added while any kernel runs, whatever it does: clocks, schedulers, leakage of woken units."),
+                 "Power added while any kernel runs, whatever it does: clocks, schedulers and leakage of woken units."),
       sim::required(sim::field("tdp", &PowerParams::tdp_w, Unit::watts, sim::positive(),
-                               "Thermal design power: what products under load are held to.")),
-      sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0), "Energy of a vector FLOP."),
+                               "Thermal design power (TDP), to which the clock holds matrix products under load.")),
+      sim::field("fp32_flop", &PowerParams::fp32_flop_j, Unit::joules, sim::at_least(0),
+                 "Energy of one FLOP of the vector units."),
       sim::field("fp16_flop", &PowerParams::fp16_flop_j, Unit::joules, sim::at_least(0),
-                 "Energy of a 16-bit tensor FLOP, on-chip movement included."),
+                 "Energy of one 16-bit FLOP of the tensor units, on-chip data movement included."),
       sim::field("fp8_flop", &PowerParams::fp8_flop_j, Unit::joules, sim::at_least(0),
-                 "Energy of an 8-bit tensor operation."),
+                 "Energy of one 8-bit operation of the tensor units."),
       sim::field("memory_byte", &PowerParams::memory_byte_j, Unit::joules, sim::at_least(0),
-                 "Energy of a byte of device memory on its way to the cores."),
+                 "Energy to move one byte between device memory and the cores."),
   };
   return table;
 }

@@ -43,13 +43,17 @@ std::unique_ptr<CostModel> make_kind_cost(const Device& device) {
 void register_kinds(CostModelRegistry& registry) {
   registry.add<NoParams>("by_kind", "The model made for the part's kind: tiled for a GPU, npu for an NPU …",
                          [](const NoParams&, const Device& device) { return make_kind_cost(device); });
-  add<NpuParams>(registry, "npu", "Tiles through an NPU's scratchpads, its matrix and vector units and DMA engines.");
+  add<NpuParams>(registry, "npu",
+                 "Tiles that pass through an NPU's scratchpads, matrix and vector units and DMA engines.");
   add<CpuParams>(registry, "cpu",
                  "A roofline of cores, caches and memory channels, with the cost of starting threads.");
-  add<FpgaParams>(registry, "fpga", "One kernel at a time on the largest design of multiply-add cores.");
-  add<UpmemParams>(registry, "upmem", "Instructions and transfers of UPMEM's cores, operands spread over all of them.");
-  add<BankPimParams>(registry, "bank_pim", "Command streams of units at DRAM banks; other kernels need a host.");
-  add<AttentionPimParams>(registry, "attention_pim", "Attention of decodes in the memory; other kernels need a host.");
+  add<FpgaParams>(registry, "fpga",
+                  "One kernel at a time on the largest design of multiply-add cores that fits the FPGA.");
+  add<UpmemParams>(registry, "upmem",
+                   "Instructions and transfers of UPMEM's cores, with the operands spread over all of them.");
+  add<BankPimParams>(registry, "bank_pim",
+                     "Command streams of processing units at DRAM banks; other kernels need a host.");
+  add<AttentionPimParams>(registry, "attention_pim", "Decode attention in the memory; other kernels need a host.");
 }
 
 }  // namespace orrery::hw

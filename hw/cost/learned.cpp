@@ -28,11 +28,12 @@ struct LearnedParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("residual", &LearnedParams::residual, Unit::path, sim::any_value(),
-                   "File that `orrery calibrate PART --residual` wrote; empty: the catalog's of the part."),
+        sim::field(
+            "residual", &LearnedParams::residual, Unit::path, sim::any_value(),
+            "Correction file written by `orrery calibrate PART --residual`; empty: that of the part in the catalog."),
         sim::field("library", &LearnedParams::library, Unit::text, sim::any_value(),
-                   "Whose kernels, by the word of the part's `tables` (vllm_hot_cache, kernel …); empty: the first "
-                   "block of each kind."),
+                   "Library whose kernels are corrected, as named in the part's `tables` (vllm_hot_cache, kernel …); "
+                   "empty: the first of each kind."),
     };
   }
 };
@@ -132,7 +133,7 @@ class Learned final : public CostModel {
 
 void register_learned(CostModelRegistry& registry) {
   registry.add<LearnedParams>("learned",
-                              "The tiled model times a correction learned from measured tables of this very part.",
+                              "The tiled model times a correction learned from measured tables of the same part.",
                               [](const LearnedParams& params, const Device& device) -> std::unique_ptr<CostModel> {
                                 const auto* gpu = device.as<GpuParams>();
                                 return gpu != nullptr ? std::make_unique<Learned>(params, device, *gpu) : nullptr;

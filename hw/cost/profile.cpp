@@ -43,9 +43,10 @@ struct ProfileParams {
         sim::field("attention_decode", &ProfileParams::attention_decode, Unit::path, sim::any_value(),
                    "Table of decode attention."),
         sim::field("stream", &ProfileParams::stream, Unit::path, sim::any_value(),
-                   "Table of passes over memory, by class of kernel and bytes."),
+                   "Table of passes over memory, by kernel class and bytes."),
         sim::field("outside", &ProfileParams::outside,
-                   "Kernels outside the tables: an error, or the nearest measured time scaled by the tiled model."),
+                   "How kernels outside the tables are treated: an error, or the nearest measured time scaled by the "
+                   "tiled model."),
     };
   }
 };
@@ -210,7 +211,7 @@ class Profile final : public CostModel {
 }  // namespace
 
 void register_profile(CostModelRegistry& registry) {
-  registry.add<ProfileParams>("profile", "Measured tables of this GPU, interpolated; outside them an error or a scale.",
+  registry.add<ProfileParams>("profile", "Interpolates measured tables of this GPU; outside them, it fails or scales.",
                               [](const ProfileParams& params, const Device& device) -> std::unique_ptr<CostModel> {
                                 const auto* gpu = device.as<GpuParams>();
                                 return gpu != nullptr ? std::make_unique<Profile>(params, *gpu) : nullptr;

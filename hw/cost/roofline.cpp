@@ -72,7 +72,7 @@ class Roofline final : public CostModel {
 
 void register_roofline(CostModelRegistry& registry) {
   registry.add<RooflineParams>(
-      "roofline", "Peak FLOP/s, peak bandwidth and a launch: the longer of the two, and the launch.",
+      "roofline", "The longer of the times at peak FLOP/s and at peak bandwidth, plus the launch.",
       [](const RooflineParams& params, const Device& device) -> std::unique_ptr<CostModel> {
         if (device.as<BankPimParams>() != nullptr || device.as<AttentionPimParams>() != nullptr)
           return nullptr;  // they run some kernels only

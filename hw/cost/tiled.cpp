@@ -80,12 +80,12 @@ std::unique_ptr<CostModel> make_tiled(const GpuParams& gpu) {
 }
 
 void register_tiled(CostModelRegistry& registry) {
-  registry.add<TiledParams>("tiled",
-                            "Tiles, waves, split-K, L2 reuse and achieved bandwidth, with constants fitted per GPU.",
-                            [](const TiledParams&, const Device& device) -> std::unique_ptr<CostModel> {
-                              const auto* gpu = device.as<GpuParams>();
-                              return gpu != nullptr ? make_tiled(*gpu) : nullptr;
-                            });
+  registry.add<TiledParams>(
+      "tiled", "Models tiles, waves, split-K, L2 reuse and achieved bandwidth, with constants fitted per GPU.",
+      [](const TiledParams&, const Device& device) -> std::unique_ptr<CostModel> {
+        const auto* gpu = device.as<GpuParams>();
+        return gpu != nullptr ? make_tiled(*gpu) : nullptr;
+      });
 }
 
 }  // namespace orrery::hw

@@ -96,12 +96,12 @@ sim::FieldRows<DispatchParams> DispatchParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("operator", &DispatchParams::operator_s, Unit::seconds, sim::between(0, 1),
-                               "Framework time of an operator that launches kernels, the launch calls excluded.")),
+                               "Framework time of an operator that launches kernels, without the launch calls.")),
       sim::field("view", &DispatchParams::view_s, Unit::seconds, sim::between(0, 1),
                  "Framework time of an operator that makes a view and launches nothing."),
       sim::field("tracer", &DispatchParams::tracer_s, Unit::seconds, sim::between(0, 1),
-                 "What a tracer that records the run adds to an operator that launches kernels, with all that nests "
-                 "in it; 0: nothing is traced."),
+                 "Time that tracing adds to an operator that launches kernels, including all that nests in it; 0: no "
+                 "tracing."),
   };
   return table;
 }
@@ -113,21 +113,21 @@ sim::FieldRows<KernelLaunchParams> KernelLaunchParams::fields() {
   static const sim::FieldTable table{
       sim::required(sim::field("call", &P::call_s, Unit::seconds, kTime, "CPU time of a launch call.")),
       sim::required(sim::field("latency", &P::latency_s, Unit::seconds, kTime,
-                               "From the start of the call to the start of the kernel on an idle device.")),
-      sim::required(sim::field("null_kernel", &P::null_kernel_s, Unit::seconds, kTime,
-                               "Duration of a kernel that does nothing: what every kernel of a stream costs beside "
-                               "its work.")),
+                               "Time from the start of the launch call to the start of the kernel on an idle device.")),
+      sim::required(
+          sim::field("null_kernel", &P::null_kernel_s, Unit::seconds, kTime,
+                     "Duration of an empty kernel, which each kernel of a stream costs in addition to its work.")),
       sim::field("queue_entries", &P::queue_entries, Unit::count, sim::between(1, 1 << 24),
-                 "Launches that wait at a time; the CPU blocks in the next call."),
+                 "Most launches that may wait in the queue; beyond that, the CPU blocks in the next call."),
       sim::field("concurrent_kernels", &P::concurrent_kernels, Unit::count, sim::between(1, 128),
-                 "Kernels of different streams that run at a time, without slowing each other."),
-      sim::field("graph_call", &P::graph_call_s, Unit::seconds, kTime, "CPU time of launching a captured graph."),
-      sim::required(sim::field("graph_node", &P::graph_node_s, Unit::seconds, kTime,
-                               "Duration of a graph's node that does nothing.")),
+                 "Most kernels of different streams that run at once without slowing each other."),
+      sim::field("graph_call", &P::graph_call_s, Unit::seconds, kTime, "CPU time to launch a captured graph."),
+      sim::required(
+          sim::field("graph_node", &P::graph_node_s, Unit::seconds, kTime, "Duration of an empty node of a graph.")),
       sim::field("graph_capture", &P::graph_capture_s, Unit::seconds, kTime,
-                 "CPU time per node of instantiating a graph, once; the capture itself dispatches every operator."),
+                 "CPU time per node to instantiate a graph, once. The capture itself also dispatches every operator."),
       sim::required(sim::field("persistent_fetch", &P::persistent_fetch_s, Unit::seconds, kTime,
-                               "Time in which a persistent kernel fetches its next piece of work and synchronises.")),
+                               "Time that a persistent kernel takes to fetch its next piece of work and synchronise.")),
   };
   return table;
 }
@@ -135,9 +135,9 @@ sim::FieldRows<KernelLaunchParams> KernelLaunchParams::fields() {
 sim::FieldRows<CopyPath> CopyPath::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("fixed", &CopyPath::fixed_s, Unit::seconds, sim::between(0, 1), "Start of a copy of any size."),
+      sim::field("fixed", &CopyPath::fixed_s, Unit::seconds, sim::between(0, 1), "Fixed time of a copy of any size."),
       sim::required(sim::field("bandwidth", &CopyPath::bandwidth, Unit::bytes_per_s, sim::positive(),
-                               "What large copies between pinned memory and the device reach.")),
+                               "Bandwidth that large copies between pinned memory and the device reach.")),
   };
   return table;
 }
@@ -145,15 +145,15 @@ sim::FieldRows<CopyPath> CopyPath::fields() {
 sim::FieldRows<CopyParams> CopyParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(sim::field("to_device", &CopyParams::to_device, "Host to device.")),
-      sim::required(sim::field("to_host", &CopyParams::to_host, "Device to host.")),
+      sim::required(sim::field("to_device", &CopyParams::to_device, "Copies from host to device.")),
+      sim::required(sim::field("to_host", &CopyParams::to_host, "Copies from device to host.")),
       sim::field("engines", &CopyParams::engines, Unit::count, sim::between(1, 16),
-                 "Copies that run at a time; each takes the whole of its direction."),
+                 "Most copies that run at once; each takes the whole bandwidth of its direction."),
       sim::field("staging_bandwidth", &CopyParams::staging_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "Rate at which a CPU thread moves pageable memory to the staging buffer; 0: half of what a core "
-                 "draws from memory, since it reads and writes every byte."),
+                 "Rate at which a CPU thread copies pageable memory to the staging buffer. 0: half of a core's memory "
+                 "bandwidth, since it reads and writes."),
       sim::field("staging_buffer", &CopyParams::staging_bytes, Unit::bytes, sim::positive(),
-                 "Piece in which pageable memory is staged; a piece is sent while the next is staged."),
+                 "Size of the pieces in which pageable memory is staged; a piece is sent while the next is staged."),
   };
   return table;
 }
@@ -161,11 +161,12 @@ sim::FieldRows<CopyParams> CopyParams::fields() {
 sim::FieldRows<MigrationParams> MigrationParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("page", &MigrationParams::page_bytes, Unit::bytes, sim::positive(), "What a fault brings over."),
+      sim::field("page", &MigrationParams::page_bytes, Unit::bytes, sim::positive(),
+                 "Size of a page, which a fault brings over."),
       sim::field("fault", &MigrationParams::fault_s, Unit::seconds, sim::between(0, 1),
-                 "Handling of a fault, beside the transfer; faults are handled one after the other."),
+                 "Time to handle a fault, without the transfer; faults are handled one after another."),
       sim::field("prefetch", &MigrationParams::prefetch_s, Unit::seconds, sim::between(0, 1),
-                 "Start of a prefetch of any size."),
+                 "Fixed time of a prefetch of any size."),
   };
   return table;
 }
@@ -174,15 +175,16 @@ sim::FieldRows<PlatformParams> PlatformParams::fields() {
   using sim::Unit;
   using P = PlatformParams;
   static const sim::FieldTable table{
-      sim::required(
-          sim::field("cpu", &P::cpu, Unit::none, sim::any_value(), "Part of the catalog whose core dispatches.")),
-      sim::required(
-          sim::field("gpu", &P::gpu, Unit::none, sim::any_value(), "Part of the catalog that runs the kernels.")),
-      sim::required(sim::field("link", &P::link, "Between host and device.")),
+      sim::required(sim::field("cpu", &P::cpu, Unit::none, sim::any_value(),
+                               "CPU, a part of the catalog, whose core dispatches.")),
+      sim::required(sim::field("gpu", &P::gpu, Unit::none, sim::any_value(),
+                               "GPU, a part of the catalog, that runs the kernels.")),
+      sim::required(sim::field("link", &P::link, "Link between host and device.")),
       sim::required(sim::field("dispatch", &P::dispatch, "CPU time of the framework.")),
-      sim::required(sim::field("launch", &P::launch, "Launches: driver and front end of the device.")),
+      sim::required(
+          sim::field("launch", &P::launch, "Costs of kernel launches, in the driver and the front end of the device.")),
       sim::required(sim::field("copies", &P::copies, "Copies between host and device.")),
-      sim::field("migration", &P::migration, "Managed memory: pages that move on a fault."),
+      sim::field("migration", &P::migration, "Managed memory, whose pages migrate on a fault."),
   };
   return table;
 }

@@ -95,10 +95,14 @@ sim::FieldRows<MacsPerDsp> MacsPerDsp::fields() {
   using sim::Unit;
   constexpr sim::Range kRate = sim::between(0.01, 8);
   static const sim::FieldTable table{
-      sim::field("int8", &MacsPerDsp::int8, Unit::none, kRate, "8-bit integers."),
-      sim::field("int16", &MacsPerDsp::int16, Unit::none, kRate, "16-bit integers."),
-      sim::field("fp16", &MacsPerDsp::fp16, Unit::none, kRate, "16-bit floating point."),
-      sim::field("fp32", &MacsPerDsp::fp32, Unit::none, kRate, "32-bit floating point."),
+      sim::field("int8", &MacsPerDsp::int8, Unit::none, kRate,
+                 "Multiply-adds of 8-bit integers per DSP slice and cycle."),
+      sim::field("int16", &MacsPerDsp::int16, Unit::none, kRate,
+                 "Multiply-adds of 16-bit integers per DSP slice and cycle."),
+      sim::field("fp16", &MacsPerDsp::fp16, Unit::none, kRate,
+                 "Multiply-adds of 16-bit floating-point numbers per DSP slice and cycle."),
+      sim::field("fp32", &MacsPerDsp::fp32, Unit::none, kRate,
+                 "Multiply-adds of 32-bit floating-point numbers per DSP slice and cycle."),
   };
   return table;
 }
@@ -107,23 +111,25 @@ sim::FieldRows<FpgaParams> FpgaParams::fields() {
   using sim::Unit;
   constexpr sim::Range kSome = sim::at_least(1);
   static const sim::FieldTable table{
-      sim::required(sim::field("dsp", &FpgaParams::dsp, Unit::count, kSome, "DSP slices.")),
-      sim::required(sim::field("bram18", &FpgaParams::bram18, Unit::count, kSome, "Block RAMs of 18 Kbit.")),
-      sim::field("uram", &FpgaParams::uram, Unit::count, sim::at_least(0), "Ultra RAMs of 288 Kbit."),
-      sim::required(sim::field("lut", &FpgaParams::lut, Unit::count, kSome, "Look-up tables.")),
+      sim::required(sim::field("dsp", &FpgaParams::dsp, Unit::count, kSome, "Number of DSP slices.")),
+      sim::required(sim::field("bram18", &FpgaParams::bram18, Unit::count, kSome, "Number of block RAMs of 18 Kbit.")),
+      sim::field("uram", &FpgaParams::uram, Unit::count, sim::at_least(0), "Number of Ultra RAMs of 288 Kbit."),
+      sim::required(sim::field("lut", &FpgaParams::lut, Unit::count, kSome, "Number of look-up tables (LUTs).")),
       sim::field("shell_share", &FpgaParams::shell_share, Unit::ratio, sim::between(0, 0.9),
-                 "Share of everything that the platform keeps."),
+                 "Share of all resources that the platform's shell occupies."),
       sim::required(sim::field("clock", &FpgaParams::clock_hz, Unit::hertz, sim::between(10e6, 2e9),
                                "Clock that designs reach.")),
       sim::required(sim::field("memory_bandwidth", &FpgaParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                               "HBM or DRAM.")),
-      sim::required(sim::field("memory", &FpgaParams::memory_bytes, Unit::bytes, kSome, "Its size.")),
-      sim::field("memory_ports", &FpgaParams::memory_ports, Unit::count, kSome, "Ports that share its bandwidth."),
-      sim::field("macs_per_dsp", &FpgaParams::macs_per_dsp, "Multiply-adds of a DSP slice a cycle."),
+                               "Bandwidth of the HBM or DRAM.")),
+      sim::required(sim::field("memory", &FpgaParams::memory_bytes, Unit::bytes, kSome, "Size of the HBM or DRAM.")),
+      sim::field("memory_ports", &FpgaParams::memory_ports, Unit::count, kSome,
+                 "Number of ports that share the memory bandwidth."),
+      sim::field("macs_per_dsp", &FpgaParams::macs_per_dsp,
+                 "Multiply-adds of a DSP slice per cycle, by number format."),
       sim::field("luts_per_mac", &FpgaParams::luts_per_mac, Unit::none, sim::at_least(0),
-                 "Look-up tables of control and data movement, per multiply-add a cycle."),
-      sim::required(sim::field("idle", &FpgaParams::idle_w, Unit::watts, sim::at_least(0), "Power without work.")),
-      sim::required(sim::field("tdp", &FpgaParams::tdp_w, Unit::watts, sim::positive(), "Board power at most.")),
+                 "LUTs for control and data movement, per multiply-add per cycle."),
+      sim::required(sim::field("idle", &FpgaParams::idle_w, Unit::watts, sim::at_least(0), "Power while idle.")),
+      sim::required(sim::field("tdp", &FpgaParams::tdp_w, Unit::watts, sim::positive(), "Highest power of the board.")),
   };
   return table;
 }

@@ -100,15 +100,15 @@ sim::FieldRows<ProcessParams> ProcessParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("bitcell_um2", &ProcessParams::bitcell_um2, Unit::none, sim::between(0.005, 1),
-                               "High-density SRAM cell, square micrometres.")),
+                               "Area of a high-density SRAM cell, in square micrometres.")),
       sim::required(sim::field("logic_density", &ProcessParams::logic_density, Unit::ratio, sim::between(0.05, 10),
-                               "Logic in an area, relative to 7 nm.")),
+                               "Logic density, relative to that of a 7 nm process.")),
       sim::field("wafer_diameter_mm", &ProcessParams::wafer_mm, Unit::none, sim::between(100, 450),
-                 "Diameter of a wafer, mm."),
+                 "Diameter of a wafer, in mm."),
       sim::required(sim::field("wafer_cost_usd", &ProcessParams::wafer_cost, Unit::none, sim::at_least(0),
-                               "Price of a processed wafer, US dollars.")),
+                               "Price of a processed wafer, in US dollars.")),
       sim::field("defects_per_cm2", &ProcessParams::defects_per_cm2, Unit::none, sim::between(0, 10),
-                 "Killer defects, a square centimetre."),
+                 "Killer defects per square centimetre."),
   };
   return table;
 }
@@ -117,17 +117,20 @@ sim::FieldRows<DieParams> DieParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("process", &DieParams::process, Unit::reference, sim::any_value(),
-                 "Process, a part of the catalog; empty: no estimate is made."),
+                 "Manufacturing process, a part of the catalog; empty: no estimate is made."),
       sim::field("cores", &DieParams::cores, Unit::count, sim::between(0, 1 << 16),
-                 "Cores on the die; 0: those switched on."),
-      sim::field("register_file", &DieParams::register_bytes, Unit::bytes, sim::at_least(0), "Registers of a core."),
-      sim::field("l2", &DieParams::l2_bytes, Unit::bytes, sim::at_least(0), "L2 on the die; 0: what is switched on."),
+                 "Number of cores on the die; 0: those that are switched on."),
+      sim::field("register_file", &DieParams::register_bytes, Unit::bytes, sim::at_least(0),
+                 "Size of a core's register file."),
+      sim::field("l2", &DieParams::l2_bytes, Unit::bytes, sim::at_least(0),
+                 "Size of the L2 on the die; 0: what is switched on."),
       sim::field("memory_share", &DieParams::memory_share, Unit::ratio, sim::between(0.1, 1),
                  "Share of the die's memory interfaces that is switched on."),
-      sim::field("memory_phy", &DieParams::memory, "Kind of memory interface."),
+      sim::field("memory_phy", &DieParams::memory, "Kind of the memory interface."),
       sim::field("area_mm2", &DieParams::area_mm2, Unit::none, sim::at_least(0),
-                 "Published area of a die, mm2: a fact to compare with, never an input; 0: not published."),
-      sim::field("dies", &DieParams::dies, Unit::count, sim::between(1, 64), "Equal dies that make up the part."),
+                 "Published area of a die in mm2, for comparison only, never an input; 0: not published."),
+      sim::field("dies", &DieParams::dies, Unit::count, sim::between(1, 64),
+                 "Number of equal dies that make up the part."),
   };
   return table;
 }

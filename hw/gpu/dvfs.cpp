@@ -54,10 +54,12 @@ std::vector<double> dvfs_clocks(const GpuParams& gpu) {
 sim::FieldRows<DvfsParams> DvfsParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("lowest_clock", &DvfsParams::lowest_clock_hz, Unit::hertz, sim::positive(), "Lowest clock."),
-      sim::field("step", &DvfsParams::step_hz, Unit::hertz, sim::at_least(1e3), "From one clock to the next."),
+      sim::field("lowest_clock", &DvfsParams::lowest_clock_hz, Unit::hertz, sim::positive(),
+                 "Lowest clock of the device."),
+      sim::field("step", &DvfsParams::step_hz, Unit::hertz, sim::at_least(1e3),
+                 "Distance between neighbouring clocks."),
       sim::field("voltage_floor", &DvfsParams::voltage_floor, Unit::ratio, sim::between(0.3, 1),
-                 "Lowest voltage, as a share of that at the highest clock."),
+                 "Lowest voltage, as a share of the voltage at the highest clock."),
       sim::field("knee", &DvfsParams::knee, Unit::ratio, sim::between(0, 0.95),
                  "Share of the highest clock at which the voltage reaches its floor."),
   };

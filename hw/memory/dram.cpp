@@ -57,16 +57,23 @@ sim::FieldRows<DramOrganisation> DramOrganisation::fields() {
   using sim::Unit;
   using O = DramOrganisation;
   static const sim::FieldTable table{
-      sim::required(sim::field("channels", &O::channels, Unit::count, sim::between(1, 4096), "Of the device.")),
+      sim::required(sim::field("channels", &O::channels, Unit::count, sim::between(1, 4096),
+                               "Number of channels of the device.")),
       sim::field("pseudo_channels", &O::pseudo_channels, Unit::count, sim::between(1, 8),
-                 "Independent halves of a channel (HBM), or subchannels (DDR5)."),
-      sim::field("ranks", &O::ranks, Unit::count, sim::between(1, 16), "That share a pseudo-channel's bus."),
-      sim::required(sim::field("bank_groups", &O::bank_groups, Unit::count, sim::between(1, 16), "Of a rank.")),
-      sim::required(sim::field("banks_per_group", &O::banks_per_group, Unit::count, sim::between(1, 16), "Banks.")),
-      sim::required(sim::field("rows", &O::rows, Unit::count, sim::between(1, 1 << 24), "Of a bank.")),
-      sim::required(sim::field("columns", &O::columns, Unit::count, sim::between(1, 1 << 16), "Bus words of a row.")),
-      sim::required(sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024), "Of a pseudo-channel.")),
-      sim::required(sim::field("burst", &O::burst, Unit::count, sim::between(1, 64), "Bus words of a column command.")),
+                 "Number of independent pseudo-channels (HBM) or subchannels (DDR5) per channel."),
+      sim::field("ranks", &O::ranks, Unit::count, sim::between(1, 16),
+                 "Number of ranks that share a pseudo-channel's bus."),
+      sim::required(sim::field("bank_groups", &O::bank_groups, Unit::count, sim::between(1, 16),
+                               "Number of bank groups per rank.")),
+      sim::required(sim::field("banks_per_group", &O::banks_per_group, Unit::count, sim::between(1, 16),
+                               "Number of banks per bank group.")),
+      sim::required(sim::field("rows", &O::rows, Unit::count, sim::between(1, 1 << 24), "Number of rows per bank.")),
+      sim::required(
+          sim::field("columns", &O::columns, Unit::count, sim::between(1, 1 << 16), "Number of bus words per row.")),
+      sim::required(sim::field("bus_bits", &O::bus_bits, Unit::count, sim::between(8, 1024),
+                               "Width of a pseudo-channel's data bus, in bits.")),
+      sim::required(
+          sim::field("burst", &O::burst, Unit::count, sim::between(1, 64), "Number of bus words per column command.")),
   };
   return table;
 }
@@ -78,26 +85,26 @@ sim::FieldRows<DramTiming> DramTiming::fields() {
     return sim::required(sim::field(name, member, Unit::count, sim::between(1, 1e6), doc));
   };
   static const sim::FieldTable table{
-      clocks("rcd_rd", &T::rcd_rd, "tRCDRD: activation to read, clocks."),
-      clocks("rcd_wr", &T::rcd_wr, "tRCDWR: activation to write."),
-      clocks("rp", &T::rp, "tRP: precharge to activation of the same bank."),
-      clocks("ras", &T::ras, "tRAS: activation to precharge."),
-      clocks("rc", &T::rc, "tRC: activation to activation of the same bank."),
-      clocks("ccd_s", &T::ccd_s, "tCCD_S: column command to column command, other bank group."),
-      clocks("ccd_l", &T::ccd_l, "tCCD_L: the same, same bank group."),
-      clocks("rrd_s", &T::rrd_s, "tRRD_S: activation to activation, other bank group."),
-      clocks("rrd_l", &T::rrd_l, "tRRD_L: the same, same bank group."),
-      clocks("faw", &T::faw, "tFAW (tXAW): window that holds at most four activations of a rank."),
-      clocks("wr", &T::wr, "tWR: last word of a write to precharge."),
-      clocks("wtr_s", &T::wtr_s, "tWTR_S: last word of a write to read, other bank group."),
-      clocks("wtr_l", &T::wtr_l, "tWTR_L: the same, same bank group."),
-      clocks("rtp", &T::rtp, "tRTP: read to precharge."),
-      clocks("rl", &T::rl, "Read latency: command to first word."),
-      clocks("wl", &T::wl, "Write latency."),
-      clocks("rfc", &T::rfc, "tRFC: length of a refresh of a rank."),
-      clocks("refi", &T::refi, "tREFI: distance of refreshes."),
+      clocks("rcd_rd", &T::rcd_rd, "tRCDRD: clocks from an activation to a read."),
+      clocks("rcd_wr", &T::rcd_wr, "tRCDWR: clocks from an activation to a write."),
+      clocks("rp", &T::rp, "tRP: clocks from a precharge to an activation of the same bank."),
+      clocks("ras", &T::ras, "tRAS: clocks from an activation to a precharge."),
+      clocks("rc", &T::rc, "tRC: clocks between activations of the same bank."),
+      clocks("ccd_s", &T::ccd_s, "tCCD_S: clocks between column commands to different bank groups."),
+      clocks("ccd_l", &T::ccd_l, "tCCD_L: clocks between column commands to the same bank group."),
+      clocks("rrd_s", &T::rrd_s, "tRRD_S: clocks between activations in different bank groups."),
+      clocks("rrd_l", &T::rrd_l, "tRRD_L: clocks between activations in the same bank group."),
+      clocks("faw", &T::faw, "tFAW (tXAW): window in clocks that holds at most four activations of a rank."),
+      clocks("wr", &T::wr, "tWR: clocks from the last word of a write to a precharge."),
+      clocks("wtr_s", &T::wtr_s, "tWTR_S: clocks from the last word of a write to a read in another bank group."),
+      clocks("wtr_l", &T::wtr_l, "tWTR_L: clocks from the last word of a write to a read in the same bank group."),
+      clocks("rtp", &T::rtp, "tRTP: clocks from a read to a precharge."),
+      clocks("rl", &T::rl, "Read latency: clocks from the command to the first word."),
+      clocks("wl", &T::wl, "Write latency: clocks from the command to the first word."),
+      clocks("rfc", &T::rfc, "tRFC: clocks that a refresh of a rank takes."),
+      clocks("refi", &T::refi, "tREFI: clocks between refreshes."),
       sim::field("rtrs", &T::rtrs, Unit::count, sim::between(0, 64),
-                 "Gap on the bus where another rank, or the other direction, drives it."),
+                 "Clocks of a gap on the bus when another rank, or the other direction, starts to drive it."),
   };
   return table;
 }
@@ -108,14 +115,16 @@ sim::FieldRows<DramEnergy> DramEnergy::fields() {
   constexpr sim::Range kAny = sim::at_least(0);
   static const sim::FieldTable table{
       sim::field("activate_bit", &E::activate_bit_j, Unit::joules, kAny,
-                 "Opening and closing a row, per bit of the row."),
-      sim::field("cell_bit", &E::cell_bit_j, Unit::joules, kAny, "Column access at the bank."),
-      sim::field("column_bit", &E::column_bit_j, Unit::joules, kAny, "From the bank to its group's multiplexer."),
-      sim::field("group_bit", &E::group_bit_j, Unit::joules, kAny, "From there to the die's global bus."),
-      sim::field("tsv_bit", &E::tsv_bit_j, Unit::joules, kAny, "Through the stack."),
-      sim::field("io_bit", &E::io_bit_j, Unit::joules, kAny, "From the device to the host."),
-      sim::field("background", &E::background_w, Unit::watts, kAny, "Of the device, whatever it does."),
-      sim::field("open_rows", &E::open_rows_w, Unit::watts, kAny, "Of the device on top, while a row is open."),
+                 "Energy to open and close a row, per bit of the row."),
+      sim::field("cell_bit", &E::cell_bit_j, Unit::joules, kAny, "Energy per bit of a column access at the bank."),
+      sim::field("column_bit", &E::column_bit_j, Unit::joules, kAny,
+                 "Energy per bit from the bank to its group's multiplexer."),
+      sim::field("group_bit", &E::group_bit_j, Unit::joules, kAny,
+                 "Energy per bit from the group's multiplexer to the die's global bus."),
+      sim::field("tsv_bit", &E::tsv_bit_j, Unit::joules, kAny, "Energy per bit through the stack (TSVs)."),
+      sim::field("io_bit", &E::io_bit_j, Unit::joules, kAny, "Energy per bit from the device to the host."),
+      sim::field("background", &E::background_w, Unit::watts, kAny, "Power of the device, whatever it does."),
+      sim::field("open_rows", &E::open_rows_w, Unit::watts, kAny, "Power of the device added while a row is open."),
   };
   return table;
 }
@@ -123,14 +132,15 @@ sim::FieldRows<DramEnergy> DramEnergy::fields() {
 sim::FieldRows<DramParams> DramParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(sim::field("standard", &DramParams::standard, "Family.")),
-      sim::required(sim::field("organisation", &DramParams::organisation, "Counts.")),
+      sim::required(sim::field("standard", &DramParams::standard, "Family of the standard; only a label.")),
+      sim::required(sim::field("organisation", &DramParams::organisation,
+                               "Organisation: numbers of channels, ranks, banks, rows and columns.")),
       sim::required(sim::field("clock", &DramParams::clock_hz, Unit::hertz, sim::between(1e8, 1e10),
-                               "Command clock, in which the timings count.")),
+                               "Command clock, in whose cycles the timings are given.")),
       sim::field("transfers_per_clock", &DramParams::transfers_per_clock, Unit::count, sim::between(1, 16),
-                 "Bus words that the data pins carry in a command clock."),
-      sim::required(sim::field("timing", &DramParams::timing, "Clocks.")),
-      sim::field("energy", &DramParams::energy, "Energy by level."),
+                 "Bus words that the data pins carry per command clock."),
+      sim::required(sim::field("timing", &DramParams::timing, "Timing constraints between commands, in clocks.")),
+      sim::field("energy", &DramParams::energy, "Energy by level of the data path."),
   };
   return table;
 }

@@ -90,20 +90,22 @@ struct DramDesign {
     using D = DramDesign;
     constexpr sim::Range kSizes = sim::between(1, 4096), kRefreshes = sim::between(0, 64);
     return sim::FieldTable{
-        sim::field("page_policy", &D::page_policy, "When a row is closed."),
-        sim::field("scheduler", &D::scheduler, "Which access of a bank goes next."),
-        sim::field("scheduler_buffer", &D::scheduler_buffer, "How its buffer is divided."),
+        sim::field("page_policy", &D::page_policy, "When the controller closes an open row."),
+        sim::field("scheduler", &D::scheduler, "Which access to a bank is served next."),
+        sim::field("scheduler_buffer", &D::scheduler_buffer, "How the scheduler's buffer is divided."),
         sim::field("request_buffer_size", &D::request_buffer_size, Unit::count, kSizes,
-                   "Accesses that each part of the buffer holds."),
-        sim::field("response_queue", &D::response_queue, "In what order the controller gives responses."),
-        sim::field("refresh_policy", &D::refresh_policy, "Whether rows are refreshed."),
+                   "Number of accesses that each part of the buffer holds."),
+        sim::field("response_queue", &D::response_queue,
+                   "Order in which the controller gives responses: as they come (fifo), or in the order of the "
+                   "accesses (reorder)."),
+        sim::field("refresh_policy", &D::refresh_policy, "Whether rows are refreshed, all banks of a rank at once."),
         sim::field("refresh_max_postponed", &D::refresh_max_postponed, Unit::count, kRefreshes,
-                   "Refreshes that may be owed while there are accesses."),
+                   "Most refreshes that may be postponed while there are accesses."),
         sim::field("refresh_max_pulled_in", &D::refresh_max_pulled_in, Unit::count, kRefreshes,
-                   "Refreshes that may go before their time while there are none."),
-        sim::field("arbiter", &D::arbiter, "How accesses of threads come in."),
+                   "Most refreshes that may be done ahead of time while there are no accesses."),
+        sim::field("arbiter", &D::arbiter, "Order in which the arbiter accepts the accesses of threads."),
         sim::field("max_active_transactions", &D::max_active_transactions, Unit::count, kSizes,
-                   "Accesses a thread may have on their way; the simple arbiter has no limit."),
+                   "Most accesses that a thread may have under way; the simple arbiter has no limit."),
     };
   }
 };

@@ -22,17 +22,22 @@ struct DramTraffic {
     using sim::Unit;
     using T = DramTraffic;
     return sim::FieldTable{
-        sim::field("accesses", &T::accesses, Unit::count, sim::between(1, 1e7), "Of all threads together."),
-        sim::field("threads", &T::threads, Unit::count, sim::between(1, 1024), "That send them, in turn."),
-        sim::field("interval", &T::interval_s, Unit::seconds, sim::at_least(0),
-                   "Mean time between accesses of a thread (exponential), or after a response if dependent."),
-        sim::field("write_share", &T::write_share, Unit::ratio, sim::between(0, 1), "Accesses that write."),
+        sim::field("accesses", &T::accesses, Unit::count, sim::between(1, 1e7),
+                   "Number of accesses of all threads together."),
+        sim::field("threads", &T::threads, Unit::count, sim::between(1, 1024),
+                   "Number of threads that send accesses, in turn."),
+        sim::field(
+            "interval", &T::interval_s, Unit::seconds, sim::at_least(0),
+            "Mean time between accesses of a thread (exponentially distributed), or after a response if dependent."),
+        sim::field("write_share", &T::write_share, Unit::ratio, sim::between(0, 1), "Share of accesses that write."),
         sim::field("sequential", &T::sequential, Unit::ratio, sim::between(0, 1),
-                   "Accesses to the burst after the thread's previous one; the others go anywhere."),
-        sim::field("skew", &T::skew, Unit::none, sim::between(0, 10),
-                   "Exponent of Zipf's law over 4 KiB pages for these others; 0: all alike."),
-        sim::field("footprint", &T::footprint_bytes, Unit::bytes, sim::at_least(4096), "Memory that they touch."),
-        sim::field("dependent", &T::dependent, "Whether a thread waits for its previous response."),
+                   "Share of accesses that go to the burst after the thread's previous one; the others go anywhere."),
+        sim::field(
+            "skew", &T::skew, Unit::none, sim::between(0, 10),
+            "Exponent of Zipf's law over 4 KiB pages for non-sequential accesses; 0: all pages are equally likely."),
+        sim::field("footprint", &T::footprint_bytes, Unit::bytes, sim::at_least(4096),
+                   "Size of the memory that the accesses touch."),
+        sim::field("dependent", &T::dependent, "Whether a thread waits for the response to its previous access."),
     };
   }
 };

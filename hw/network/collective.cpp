@@ -201,16 +201,16 @@ AggregationTree aggregation_tree(const Topology& topology, Routing& routing, con
 }
 
 void register_collectives(CollectiveRegistry& registry) {
-  registry.add<DirectParams>("direct", "Every rank sends to every other at once, or a window of them.", make_direct);
-  registry.add<DoubleTreeParams>("double_tree", "Two complementary binary trees, half of the data each, in chunks.",
-                                 make_double_tree);
+  registry.add<DirectParams>("direct", "Every rank sends to all others at once, or to a window of them.", make_direct);
+  registry.add<DoubleTreeParams>(
+      "double_tree", "Two complementary binary trees, each with half of the data, in chunks.", make_double_tree);
   registry.add<sim::NoParams>(
-      "halving_doubling", "Exchanges with a partner at each distance 1, 2, 4 ….",
+      "halving_doubling", "Exchanges with a partner at each of the distances 1, 2, 4 and so on.",
       [](const sim::NoParams&, const CollectiveSpec& spec) { return make_halving_doubling(spec); });
-  registry.add<HierarchicalParams>("hierarchical", "Inside the nodes, across them, and inside again.",
+  registry.add<HierarchicalParams>("hierarchical", "Inside the nodes first, then across them, then inside again.",
                                    make_hierarchical);
   registry.add<InNetworkParams>("in_network", "Switches reduce and copy along a tree (SHARP, NVLS).", make_in_network);
-  registry.add<RingParams>("ring", "Shards go round a ring, in one direction or both, in chunks.", make_ring);
+  registry.add<RingParams>("ring", "Shards go round a ring in one direction or both, in chunks.", make_ring);
 }
 
 }  // namespace orrery::hw

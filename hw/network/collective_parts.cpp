@@ -6,12 +6,13 @@ sim::FieldRows<RingParams> RingParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("channels", &RingParams::channels, Unit::count, sim::between(1, 4096),
-                 "Rings side by side (in each direction), each with a part of every shard."),
+                 "Number of parallel rings (in each direction), each of which carries a part of every shard."),
       sim::field("chunks", &RingParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                 "Chunks into which a channel cuts its part; each goes on as soon as it has arrived."),
+                 "Number of chunks into which a channel cuts its part; each is forwarded as soon as it has arrived."),
       sim::field("chunk_bytes", &RingParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                 "Largest chunk: raises the number of chunks where it must; null sets no limit."),
-      sim::field("bidirectional", &RingParams::bidirectional, "Half of every shard runs the other way round."),
+                 "Largest size of a chunk, which raises the number of chunks where needed; null: no limit."),
+      sim::field("bidirectional", &RingParams::bidirectional,
+                 "Whether half of every shard runs round the ring the other way."),
   };
   return table;
 }
@@ -20,9 +21,9 @@ sim::FieldRows<DoubleTreeParams> DoubleTreeParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("chunks", &DoubleTreeParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                 "Chunks into which each tree cuts its half of the buffer."),
+                 "Number of chunks into which each tree cuts its half of the buffer."),
       sim::field("chunk_bytes", &DoubleTreeParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                 "Largest chunk: raises the number of chunks where it must; null sets no limit."),
+                 "Largest size of a chunk, which raises the number of chunks where needed; null: no limit."),
   };
   return table;
 }
@@ -30,11 +31,12 @@ sim::FieldRows<DoubleTreeParams> DoubleTreeParams::fields() {
 sim::FieldRows<DirectParams> DirectParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("staggered", &DirectParams::staggered,
-                 "Rank r sends to r+1, r+2 …, so that receivers differ; else all send to 0, 1 … in this order."),
       sim::field(
-          "window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
-          "Messages that a rank has under way, or waiting for a receiver to enter, at a time; 0 sends all at once."),
+          "staggered", &DirectParams::staggered,
+          "Whether rank r sends to r+1, r+2 …, so that receivers differ; otherwise all send to 0, 1 … in this order."),
+      sim::field("window", &DirectParams::window, Unit::count, sim::between(0, 1 << 30),
+                 "Most messages that a rank has under way, or waiting for a receiver to enter the collective; 0: all "
+                 "at once."),
   };
   return table;
 }
@@ -43,8 +45,8 @@ sim::FieldRows<HierarchicalParams> HierarchicalParams::fields() {
   static const sim::FieldTable table{
       sim::field("inside", &HierarchicalParams::inside, "Algorithm among the ranks of a node."),
       sim::field("across", &HierarchicalParams::across, "Algorithm between the nodes."),
-      sim::field("ring", &HierarchicalParams::ring, "Parameters where a level is a ring."),
-      sim::field("direct", &HierarchicalParams::direct, "Parameters where a level is direct, and of all_to_all."),
+      sim::field("ring", &HierarchicalParams::ring, "Parameters of levels that use a ring."),
+      sim::field("direct", &HierarchicalParams::direct, "Parameters of levels that use direct, and of all_to_all."),
   };
   return table;
 }
@@ -53,9 +55,10 @@ sim::FieldRows<InNetworkParams> InNetworkParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("chunks", &InNetworkParams::chunks, Unit::count, sim::between(1, 1 << 20),
-                 "Chunks of the buffer (all_gather, reduce_scatter: of a shard) that follow each other up and down."),
+                 "Number of chunks of the buffer (of a shard in all_gather and reduce_scatter) that follow each other "
+                 "up and down the tree."),
       sim::field("chunk_bytes", &InNetworkParams::chunk_bytes, Unit::bytes, sim::at_least(1),
-                 "Largest chunk: raises the number of chunks where it must; null sets no limit."),
+                 "Largest size of a chunk, which raises the number of chunks where needed; null: no limit."),
   };
   return table;
 }

@@ -26,7 +26,7 @@ struct NetworkParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("message_overhead", &NetworkParams::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
-                   "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
+                   "Time added to every message before it takes any bandwidth, for software, NIC and protocol.")};
   }
 };
 

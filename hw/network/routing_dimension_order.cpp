@@ -90,7 +90,7 @@ class DimensionOrder final : public Routing {
 
 void register_dimension_order(RoutingRegistry& registry) {
   registry.add<sim::NoParams>(
-      "dimension_order", "Ring and torus: dimension by dimension, the short way round; ties by hash.",
+      "dimension_order", "Ring and torus: one dimension after another, the short way round; ties are broken by hash.",
       [](const sim::NoParams&, const Topology& topology) -> std::unique_ptr<Routing> {
         if (topology.shape.extents.empty())
           sim::throw_fault({}, "dimension_order needs a ring or a torus, got a " + topology.kind + " topology");

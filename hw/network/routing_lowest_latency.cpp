@@ -13,7 +13,7 @@ struct LowestLatencyParams {
   std::optional<bool> hosts_forward;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("hosts_forward", &LowestLatencyParams::hosts_forward,
-                                      "Whether paths may lead through hosts; null: as the topology has it.")};
+                                      "Whether paths may lead through hosts; null: as the topology says.")};
   }
 };
 
@@ -21,7 +21,7 @@ struct LowestLatencyParams {
 
 void register_lowest_latency(RoutingRegistry& registry) {
   registry.add<LowestLatencyParams>(
-      "lowest_latency", "Least latency, of those fewest links; ties by hash.",
+      "lowest_latency", "The path of least latency, of those the one with fewest links; ties are broken by hash.",
       [](const LowestLatencyParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
         return std::make_unique<CheapestRouting<LatencyCost>>(topology, params.hosts_forward);
       });

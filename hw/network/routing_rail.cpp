@@ -52,7 +52,7 @@ class Rail final : public Routing {
 
 void register_rail(RoutingRegistry& registry) {
   registry.add<sim::NoParams>(
-      "rail", "rail_optimised: over NVLink to the GPU on the destination's rail, then that rail.",
+      "rail", "On rail_optimised: over NVLink to the GPU on the destination's rail, then along that rail.",
       [](const sim::NoParams&, const Topology& topology) -> std::unique_ptr<Routing> {
         if (topology.shape.rails == 0)
           sim::throw_fault({}, "rail needs a rail_optimised topology, got a " + topology.kind + " topology");

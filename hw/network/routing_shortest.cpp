@@ -16,16 +16,17 @@ struct ShortestParams {
   bool fewest_global = true;
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("hosts_forward", &ShortestParams::hosts_forward,
-                                      "Whether paths may lead through hosts; null: as the topology has it."),
+                                      "Whether paths may lead through hosts; null: as the topology says."),
                            sim::field("fewest_global", &ShortestParams::fewest_global,
-                                      "Dragonfly: fewest links between groups, then fewest links; else fewest links.")};
+                                      "Whether a dragonfly's paths have fewest links between groups, then fewest "
+                                      "links; otherwise only fewest links counts.")};
   }
 };
 
 }  // namespace
 
 void register_shortest(RoutingRegistry& registry) {
-  registry.add<ShortestParams>("shortest", "Fewest links; equally good paths by hash.",
+  registry.add<ShortestParams>("shortest", "The path with the fewest links; ties are broken by hash.",
                                [](const ShortestParams& params, const Topology& topology) -> std::unique_ptr<Routing> {
                                  if (params.fewest_global && !topology.shape.groups.empty())
                                    return std::make_unique<CheapestRouting<GroupHops>>(topology, params.hosts_forward);

@@ -86,13 +86,12 @@ class Valiant final : public Routing {
 }  // namespace
 
 void register_valiant(RoutingRegistry& registry) {
-  registry.add<sim::NoParams>("valiant",
-                              "Through a random node between, on a dragonfly a random group: spreads any traffic.",
-                              [](const sim::NoParams&, const Topology& topology) -> std::unique_ptr<Routing> {
-                                if (!topology.shape.groups.empty())
-                                  return std::make_unique<Valiant<GroupHops>>(topology);
-                                return std::make_unique<Valiant<Hops>>(topology);
-                              });
+  registry.add<sim::NoParams>(
+      "valiant", "Through a random intermediate node (on a dragonfly, a random group), which spreads any traffic.",
+      [](const sim::NoParams&, const Topology& topology) -> std::unique_ptr<Routing> {
+        if (!topology.shape.groups.empty()) return std::make_unique<Valiant<GroupHops>>(topology);
+        return std::make_unique<Valiant<Hops>>(topology);
+      });
 }
 
 }  // namespace orrery::hw

@@ -31,25 +31,26 @@ struct DragonflyParams {
     using sim::Unit;
     using P = DragonflyParams;
     return sim::FieldTable{
-        sim::required(
-            sim::field("hosts_per_router", &P::hosts_per_router, Unit::count, sim::at_least(1), "p: hosts a router.")),
+        sim::required(sim::field("hosts_per_router", &P::hosts_per_router, Unit::count, sim::at_least(1),
+                                 "p: number of hosts per router.")),
         sim::required(sim::field("routers_per_group", &P::routers_per_group, Unit::count, sim::at_least(1),
-                                 "a: routers a group, every two joined.")),
+                                 "a: number of routers per group, every two of them joined.")),
         sim::required(sim::field("global_per_router", &P::global_per_router, Unit::count, sim::at_least(1),
-                                 "h: cables of a router to other groups.")),
-        sim::field("groups", &P::groups, Unit::count, sim::at_least(1), "g; null: as many as can be, a h + 1."),
+                                 "h: number of cables per router to other groups.")),
+        sim::field("groups", &P::groups, Unit::count, sim::at_least(1),
+                   "g: number of groups; null: as many as possible, a h + 1."),
         sim::required(sim::field("host_bandwidth", &P::host_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a host's cable, each way.")),
+                                 "Bandwidth of a host's cable, each way.")),
         sim::required(sim::field("host_latency", &P::host_latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of the link between host and router.")),
+                                 "Latency of the link between host and router.")),
         sim::required(sim::field("local_bandwidth", &P::local_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a cable inside a group, each way.")),
+                                 "Bandwidth of a cable inside a group, each way.")),
         sim::required(sim::field("local_latency", &P::local_latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of a link inside a group.")),
+                                 "Latency of a link inside a group.")),
         sim::required(sim::field("global_bandwidth", &P::global_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a cable between groups, each way.")),
+                                 "Bandwidth of a cable between groups, each way.")),
         sim::required(sim::field("global_latency", &P::global_latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of a link between groups.")),
+                                 "Latency of a link between groups.")),
     };
   }
 };

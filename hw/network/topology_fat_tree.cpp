@@ -22,13 +22,14 @@ struct FatTreeParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("k", &FatTreeParams::k, Unit::count, sim::at_least(2), "Ports of a switch; even.")),
+        sim::required(sim::field("k", &FatTreeParams::k, Unit::count, sim::at_least(2),
+                                 "Number of ports of a switch, an even number.")),
         sim::required(sim::field("bandwidth", &FatTreeParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a host's cable, each way.")),
+                                 "Bandwidth of a host's cable, each way.")),
         sim::required(sim::field("latency", &FatTreeParams::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of one link; two hosts are 2, 4 or 6 links apart.")),
+                                 "Latency of one link; two hosts are 2, 4 or 6 links apart.")),
         sim::field("oversubscription", &FatTreeParams::oversubscription, Unit::ratio, sim::between(1, 1000),
-                   "A host's bandwidth over that of a cable between switches."),
+                   "Bandwidth of a host's cable divided by that of a cable between switches."),
     };
   }
 };

@@ -15,11 +15,12 @@ struct FullyConnectedParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("hosts", &FullyConnectedParams::hosts, Unit::count, sim::at_least(2), "Hosts.")),
-        sim::required(sim::field("bandwidth", &FullyConnectedParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of one cable between two hosts, each way.")),
         sim::required(
-            sim::field("latency", &FullyConnectedParams::latency_s, Unit::seconds, sim::between(0, 1), "Of a cable.")),
+            sim::field("hosts", &FullyConnectedParams::hosts, Unit::count, sim::at_least(2), "Number of hosts.")),
+        sim::required(sim::field("bandwidth", &FullyConnectedParams::bandwidth, Unit::bytes_per_s, sim::positive(),
+                                 "Bandwidth of the cable between two hosts, each way.")),
+        sim::required(sim::field("latency", &FullyConnectedParams::latency_s, Unit::seconds, sim::between(0, 1),
+                                 "Latency of a cable.")),
     };
   }
 };

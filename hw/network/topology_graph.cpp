@@ -28,7 +28,7 @@ struct GraphParams {
   GraphBody body;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("file", &GraphParams::file, sim::Unit::path, sim::any_value(), "A file that holds the network."),
+        sim::field("file", &GraphParams::file, sim::Unit::path, sim::any_value(), "File that holds the network."),
         sim::field("network", &GraphParams::body, "The network itself, instead of a file."),
     };
   }
@@ -159,7 +159,7 @@ std::unique_ptr<Topology> build_graph(const GraphBody& body, const sim::Origin& 
 
 void register_graph(TopologyRegistry& registry) {
   registry.add<GraphParams>(
-      "graph", "Any network, by its nodes and cables.",
+      "graph", "Any network, given by its nodes and cables.",
       [](const GraphParams& params, const sim::Origin& where, sim::Faults& faults) -> std::unique_ptr<Topology> {
         if (!params.file) return build_graph(params.body, below(where, "network"), faults);
         const sim::Origin at = below(where, "file");

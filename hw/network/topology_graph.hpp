@@ -58,29 +58,36 @@ std::optional<std::pair<NodeIndex, NodeIndex>> hosts_without_path(const Topology
 constexpr auto GraphNode::fields() {
   using sim::Unit;
   return sim::FieldTable{
-      sim::required(sim::field("name", &GraphNode::name, Unit::text, sim::any_value(), "Unique.")),
-      sim::required(sim::field("kind", &GraphNode::kind, "What runs ranks, or what passes on.")),
+      sim::required(sim::field("name", &GraphNode::name, Unit::text, sim::any_value(),
+                               "Name of the node, unique in the network.")),
+      sim::required(
+          sim::field("kind", &GraphNode::kind, "Kind of node: a host, which runs ranks, or a switch, which forwards.")),
   };
 }
 
 constexpr auto GraphCable::fields() {
   using sim::Unit;
   return sim::FieldTable{
-      sim::required(sim::field("from", &GraphCable::from, Unit::text, sim::any_value(), "A node's name.")),
-      sim::required(sim::field("to", &GraphCable::to, Unit::text, sim::any_value(), "A node's name.")),
-      sim::required(sim::field("bandwidth", &GraphCable::bandwidth, Unit::bytes_per_s, sim::positive(), "Each way.")),
-      sim::required(sim::field("latency", &GraphCable::latency_s, Unit::seconds, sim::between(0, 1), "Of one link.")),
-      sim::field("one_way", &GraphCable::one_way, "Only from `from` to `to`."),
-      sim::field("count", &GraphCable::count, Unit::count, sim::at_least(1), "Cables like this side by side."),
+      sim::required(sim::field("from", &GraphCable::from, Unit::text, sim::any_value(),
+                               "Name of the node where the cable begins.")),
+      sim::required(
+          sim::field("to", &GraphCable::to, Unit::text, sim::any_value(), "Name of the node where the cable ends.")),
+      sim::required(sim::field("bandwidth", &GraphCable::bandwidth, Unit::bytes_per_s, sim::positive(),
+                               "Bandwidth of the cable, each way.")),
+      sim::required(
+          sim::field("latency", &GraphCable::latency_s, Unit::seconds, sim::between(0, 1), "Latency of the cable.")),
+      sim::field("one_way", &GraphCable::one_way, "Whether the cable carries data only from `from` to `to`."),
+      sim::field("count", &GraphCable::count, Unit::count, sim::at_least(1),
+                 "Number of parallel cables like this one."),
   };
 }
 
 constexpr auto GraphBody::fields() {
   return sim::FieldTable{
-      sim::field("nodes", &GraphBody::nodes, "Hosts and switches."),
-      sim::field("cables", &GraphBody::cables, "Cables between them."),
+      sim::field("nodes", &GraphBody::nodes, "Hosts and switches of the network."),
+      sim::field("cables", &GraphBody::cables, "Cables between the nodes."),
       sim::field("hosts_forward", &GraphBody::hosts_forward,
-                 "Whether paths may lead through hosts; null: if any cable joins two hosts."),
+                 "Whether paths may lead through hosts; null: only if a cable joins two hosts."),
   };
 }
 

@@ -32,26 +32,28 @@ struct RailParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("machines", &RailParams::machines, Unit::count, sim::at_least(1), "Machines in all.")),
+        sim::required(
+            sim::field("machines", &RailParams::machines, Unit::count, sim::at_least(1), "Number of machines.")),
         sim::required(sim::field("gpus", &RailParams::gpus, Unit::count, sim::at_least(1),
-                                 "GPUs a machine, each with one NIC; as many rails.")),
+                                 "Number of GPUs per machine, each with its own NIC, and so of rails.")),
         sim::required(sim::field("nvlink_bandwidth", &RailParams::nvlink_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a GPU into its NVSwitch, each way, all its links together.")),
+                                 "Bandwidth of a GPU into its NVSwitch, each way, over all its links.")),
         sim::required(sim::field("nvlink_latency", &RailParams::nvlink_latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of one link; GPU to GPU crosses two.")),
+                                 "Latency of one link; a message from GPU to GPU crosses two.")),
         sim::required(sim::field("nic_bandwidth", &RailParams::nic_bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a NIC, each way.")),
+                                 "Bandwidth of a NIC, each way.")),
         sim::required(sim::field("nic_latency", &RailParams::nic_latency_s, Unit::seconds, sim::between(0, 1),
-                                 "From a GPU through its NIC to the rail switch.")),
+                                 "Latency from a GPU through its NIC to the rail switch.")),
         sim::field("pod_machines", &RailParams::pod_machines, Unit::count, sim::at_least(1),
-                   "Machines that share rail switches; null: all."),
-        sim::field("spines", &RailParams::spines, Unit::count, sim::at_least(0), "Switches above all rail switches."),
+                   "Number of machines that share rail switches; null: all."),
+        sim::field("spines", &RailParams::spines, Unit::count, sim::at_least(0),
+                   "Number of spine switches above the rail switches."),
         sim::field("spine_cables", &RailParams::spine_cables, Unit::count, sim::at_least(1),
-                   "Cables side by side from each rail switch to each spine."),
+                   "Number of parallel cables from each rail switch to each spine."),
         sim::field("spine_bandwidth", &RailParams::spine_bandwidth, Unit::bytes_per_s, sim::positive(),
-                   "Of one of these cables, each way; must be given with spines."),
+                   "Bandwidth of one spine cable, each way; must be given with spines."),
         sim::field("spine_latency", &RailParams::spine_latency_s, Unit::seconds, sim::between(0, 1),
-                   "Of one of these links; must be given with spines."),
+                   "Latency of one link to a spine; must be given with spines."),
     };
   }
 };
@@ -136,9 +138,10 @@ std::unique_ptr<Topology> build_rail_optimised(const RailParams& params, const s
 }  // namespace
 
 void register_rail_optimised(TopologyRegistry& registry) {
-  registry.add<RailParams>("rail_optimised",
-                           "Machines of GPUs behind NVSwitches; GPU i of every machine on rail switch i; spines above.",
-                           build_rail_optimised);
+  registry.add<RailParams>(
+      "rail_optimised",
+      "Machines of GPUs behind NVSwitches, with GPU i of every machine on rail switch i, and spines above.",
+      build_rail_optimised);
 }
 
 }  // namespace orrery::hw

@@ -17,14 +17,14 @@ struct RingTopologyParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(
-            sim::field("hosts", &RingTopologyParams::hosts, Unit::count, sim::at_least(2), "Hosts in the ring.")),
+        sim::required(sim::field("hosts", &RingTopologyParams::hosts, Unit::count, sim::at_least(2),
+                                 "Number of hosts in the ring.")),
         sim::field("bidirectional", &RingTopologyParams::bidirectional,
-                   "Whether cables carry both ways; else only from host i to i+1."),
+                   "Whether cables carry data both ways; otherwise only from host i to i+1."),
         sim::required(sim::field("bandwidth", &RingTopologyParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a cable, each way.")),
+                                 "Bandwidth of a cable, each way.")),
         sim::required(sim::field("latency", &RingTopologyParams::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of a cable, with what its end adds.")),
+                                 "Latency of a cable, including what its end adds.")),
     };
   }
 };

@@ -15,12 +15,12 @@ struct StarParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(
-            sim::field("hosts", &StarParams::hosts, Unit::count, sim::at_least(2), "Hosts around the switch.")),
+        sim::required(sim::field("hosts", &StarParams::hosts, Unit::count, sim::at_least(2),
+                                 "Number of hosts around the switch.")),
         sim::required(sim::field("bandwidth", &StarParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a host's cable, each way.")),
+                                 "Bandwidth of a host's cable, each way.")),
         sim::required(sim::field("latency", &StarParams::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of one link; a message crosses two.")),
+                                 "Latency of one link; a message crosses two.")),
     };
   }
 };

@@ -24,13 +24,13 @@ struct LevelParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("radix", &LevelParams::radix, Unit::count, sim::at_least(1),
-                                 "Hosts, or switches of the level below, at each switch.")),
+                                 "Number of hosts, or of switches of the level below, at each switch.")),
         sim::field("uplinks", &LevelParams::uplinks, Unit::count, sim::at_least(1),
-                   "Cables side by side from each of them to the switch."),
+                   "Number of parallel cables from each of them up to the switch."),
         sim::required(sim::field("bandwidth", &LevelParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of one of these cables, each way.")),
+                                 "Bandwidth of one of these cables, each way.")),
         sim::required(
-            sim::field("latency", &LevelParams::latency_s, Unit::seconds, sim::between(0, 1), "Of one link.")),
+            sim::field("latency", &LevelParams::latency_s, Unit::seconds, sim::between(0, 1), "Latency of one link.")),
     };
   }
 };
@@ -38,7 +38,8 @@ struct LevelParams {
 struct HierarchyParams {
   std::vector<LevelParams> levels;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("levels", &HierarchyParams::levels, "Levels, the hosts' first."))};
+    return sim::FieldTable{
+        sim::required(sim::field("levels", &HierarchyParams::levels, "Levels of switches, that of the hosts first."))};
   }
 };
 
@@ -109,9 +110,10 @@ std::unique_ptr<Topology> build_switch_hierarchy(const HierarchyParams& params, 
 }  // namespace
 
 void register_switch_hierarchy(TopologyRegistry& registry) {
-  registry.add<HierarchyParams>("switch_hierarchy",
-                                "A tree of switches with radix, uplinks and bandwidth a level (NVSwitch, leaf, spine).",
-                                build_switch_hierarchy);
+  registry.add<HierarchyParams>(
+      "switch_hierarchy",
+      "A tree of switches with its own radix, uplinks and bandwidth at each level (NVSwitch, leaf, spine).",
+      build_switch_hierarchy);
 }
 
 }  // namespace orrery::hw

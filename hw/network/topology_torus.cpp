@@ -25,12 +25,14 @@ struct DimensionParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("extent", &DimensionParams::extent, Unit::count, sim::at_least(1), "Hosts along it.")),
-        sim::field("wrap", &DimensionParams::wrap, "Whether it closes to a ring; else it is a mesh's."),
+        sim::required(sim::field("extent", &DimensionParams::extent, Unit::count, sim::at_least(1),
+                                 "Number of hosts along the dimension.")),
+        sim::field("wrap", &DimensionParams::wrap,
+                   "Whether the dimension closes to a ring; otherwise it is open, as in a mesh."),
         sim::required(sim::field("bandwidth", &DimensionParams::bandwidth, Unit::bytes_per_s, sim::positive(),
-                                 "Of a cable along it, each way.")),
+                                 "Bandwidth of a cable along the dimension, each way.")),
         sim::required(sim::field("latency", &DimensionParams::latency_s, Unit::seconds, sim::between(0, 1),
-                                 "Of a cable along it, with what its end adds.")),
+                                 "Latency of a cable along the dimension, including what its end adds.")),
     };
   }
 };
@@ -109,7 +111,8 @@ std::unique_ptr<Topology> build_torus(const TorusParams& params, const sim::Orig
 }  // namespace
 
 void register_torus(TopologyRegistry& registry) {
-  registry.add<TorusParams>("torus", "An n-dimensional grid; each dimension wraps or does not (mesh).", build_torus);
+  registry.add<TorusParams>(
+      "torus", "An n-dimensional grid, each dimension of which wraps round (torus) or not (mesh).", build_torus);
 }
 
 }  // namespace orrery::hw

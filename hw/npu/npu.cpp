@@ -88,11 +88,16 @@ sim::FieldRows<MatrixRates> MatrixRates::fields() {
   using sim::Unit;
   constexpr sim::Range kRate = sim::between(0, 16);
   static const sim::FieldTable table{
-      sim::field("fp32", &MatrixRates::fp32, Unit::ratio, kRate, "0: fp32 products run on the vector unit."),
-      sim::field("fp16", &MatrixRates::fp16, Unit::ratio, kRate, "0: runs at the rate of bf16."),
-      sim::field("bf16", &MatrixRates::bf16, Unit::ratio, kRate, "0: runs at the rate of fp16."),
-      sim::field("fp8", &MatrixRates::fp8, Unit::ratio, kRate, "0: runs at the 16-bit rate."),
-      sim::field("int8", &MatrixRates::int8, Unit::ratio, kRate, "0: runs at the 16-bit rate."),
+      sim::field("fp32", &MatrixRates::fp32, Unit::ratio, kRate,
+                 "Rate of fp32, in multiply-adds per cell and cycle; 0: fp32 products run on the vector units."),
+      sim::field("fp16", &MatrixRates::fp16, Unit::ratio, kRate,
+                 "Rate of fp16, in multiply-adds per cell and cycle; 0: runs at the rate of bf16."),
+      sim::field("bf16", &MatrixRates::bf16, Unit::ratio, kRate,
+                 "Rate of bf16, in multiply-adds per cell and cycle; 0: runs at the rate of fp16."),
+      sim::field("fp8", &MatrixRates::fp8, Unit::ratio, kRate,
+                 "Rate of fp8, in multiply-adds per cell and cycle; 0: runs at the 16-bit rate."),
+      sim::field("int8", &MatrixRates::int8, Unit::ratio, kRate,
+                 "Rate of int8, in multiply-adds per cell and cycle; 0: runs at the 16-bit rate."),
   };
   return table;
 }
@@ -101,17 +106,22 @@ sim::FieldRows<MatrixUnit> MatrixUnit::fields() {
   using sim::Unit;
   constexpr sim::Range kEdge = sim::between(1, 4096);
   static const sim::FieldTable table{
-      sim::required(sim::field("kind", &MatrixUnit::kind, "Systolic array, or a cube that multiplies blocks.")),
-      sim::field("dataflow", &MatrixUnit::dataflow, "Operand that stays in a systolic array: ws, os or is."),
-      sim::required(sim::field("rows", &MatrixUnit::rows, Unit::count, kEdge, "Rows of cells; m of a cube.")),
-      sim::required(sim::field("columns", &MatrixUnit::columns, Unit::count, kEdge, "Columns; n of a cube.")),
-      sim::field("depth", &MatrixUnit::depth, Unit::count, kEdge, "k of a cube; 1 for a systolic array."),
-      sim::field("per_core", &MatrixUnit::per_core, Unit::count, sim::between(1, 64), "Such units a core."),
+      sim::required(sim::field("kind", &MatrixUnit::kind,
+                               "Kind of matrix unit: a systolic array, or a cube that multiplies whole blocks.")),
+      sim::field("dataflow", &MatrixUnit::dataflow,
+                 "Operand that stays in a systolic array: weights (ws), outputs (os) or inputs (is)."),
+      sim::required(
+          sim::field("rows", &MatrixUnit::rows, Unit::count, kEdge, "Number of rows of cells; of a cube, its m.")),
+      sim::required(sim::field("columns", &MatrixUnit::columns, Unit::count, kEdge,
+                               "Number of columns of cells; of a cube, its n.")),
+      sim::field("depth", &MatrixUnit::depth, Unit::count, kEdge, "Depth (k) of a cube; 1 for a systolic array."),
+      sim::field("per_core", &MatrixUnit::per_core, Unit::count, sim::between(1, 64),
+                 "Number of matrix units per core."),
       sim::field("preload", &MatrixUnit::preload,
-                 "Whether the next stationary operand shifts in behind the current fold (systolic)."),
+                 "Whether a systolic array shifts in the next stationary operand during the current fold."),
       sim::field("efficiency", &MatrixUnit::efficiency, Unit::ratio, sim::between(0.01, 1),
-                 "Share of its cycles that the unit does not stall on issue and scratchpads."),
-      sim::required(sim::field("rates", &MatrixUnit::rates, "Multiply-adds a cell and cycle by number format.")),
+                 "Share of cycles in which the unit does not stall on issue or scratchpads."),
+      sim::required(sim::field("rates", &MatrixUnit::rates, "Multiply-adds per cell and cycle, by number format.")),
   };
   return table;
 }
@@ -120,11 +130,11 @@ sim::FieldRows<VectorUnit> VectorUnit::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("bytes_per_cycle", &VectorUnit::bytes_per_cycle, Unit::count, sim::between(1, 1 << 20),
-                               "Operand bytes that the vector units of a core work on in a cycle.")),
+                               "Operand bytes that the vector units of a core process per cycle.")),
       sim::field("efficiency", &VectorUnit::efficiency, Unit::ratio, sim::between(0.01, 1),
-                 "Share of its cycles that the unit does not stall."),
+                 "Share of cycles in which the vector units do not stall."),
       sim::field("softmax_ops", &VectorUnit::softmax_ops, Unit::count, sim::at_least(0),
-                 "Vector operations a score of attention: scale, maximum, exponential, sum, rescale."),
+                 "Vector operations per attention score: scale, maximum, exponential, sum and rescale."),
       sim::field("through_l2", &VectorUnit::through_l2,
                  "Whether matrix results reach the vector units through the L2 (split cores)."),
   };
@@ -135,11 +145,16 @@ sim::FieldRows<Scratchpads> Scratchpads::fields() {
   using sim::Unit;
   constexpr sim::Range kSize = sim::between(0, 1LL << 40);
   static const sim::FieldTable table{
-      sim::required(sim::field("l1", &Scratchpads::l1, Unit::bytes, sim::positive(), "Operand buffer (L1, VMEM).")),
-      sim::field("left", &Scratchpads::left, Unit::bytes, kSize, "Buffer of left operands (L0A)."),
-      sim::field("right", &Scratchpads::right, Unit::bytes, kSize, "Buffer of right operands (L0B)."),
-      sim::field("accumulator", &Scratchpads::accumulator, Unit::bytes, kSize, "Buffer of sums, fp32 (L0C)."),
-      sim::field("unified", &Scratchpads::unified, Unit::bytes, kSize, "Buffer of the vector units (UB)."),
+      sim::required(
+          sim::field("l1", &Scratchpads::l1, Unit::bytes, sim::positive(), "Size of the operand buffer (L1, VMEM).")),
+      sim::field("left", &Scratchpads::left, Unit::bytes, kSize,
+                 "Size of the buffer of left operands (L0A); 0: L1 serves."),
+      sim::field("right", &Scratchpads::right, Unit::bytes, kSize,
+                 "Size of the buffer of right operands (L0B); 0: L1 serves."),
+      sim::field("accumulator", &Scratchpads::accumulator, Unit::bytes, kSize,
+                 "Size of the buffer of fp32 sums (L0C); 0: L1 serves."),
+      sim::field("unified", &Scratchpads::unified, Unit::bytes, kSize,
+                 "Size of the vector units' buffer (UB); 0: L1 serves."),
   };
   return table;
 }
@@ -148,13 +163,19 @@ sim::FieldRows<DmaRates> DmaRates::fields() {
   using sim::Unit;
   constexpr sim::Range kRate = sim::between(0, 1 << 20);
   static const sim::FieldTable table{
-      sim::field("l2_read", &DmaRates::l2_read, Unit::none, kRate, "L2 or NoC to L1, bytes a cycle."),
-      sim::field("l2_write", &DmaRates::l2_write, Unit::none, kRate, "Core to L2 or NoC, bytes a cycle."),
-      sim::field("l1_left", &DmaRates::l1_left, Unit::none, kRate, "L1 to the left operand buffer, bytes a cycle."),
-      sim::field("l1_right", &DmaRates::l1_right, Unit::none, kRate, "L1 to the right operand buffer."),
-      sim::field("result", &DmaRates::result, Unit::none, kRate, "Accumulator to where results go, bytes a cycle."),
-      sim::field("unified", &DmaRates::unified, Unit::none, kRate, "Memory to the vector units' buffer and back."),
-      sim::field("fixed", &DmaRates::fixed_s, Unit::seconds, sim::at_least(0), "Start of a transfer."),
+      sim::field("l2_read", &DmaRates::l2_read, Unit::none, kRate,
+                 "Bytes per cycle from L2 or network on chip to L1; 0: the path does not limit."),
+      sim::field("l2_write", &DmaRates::l2_write, Unit::none, kRate,
+                 "Bytes per cycle from the core to L2 or network on chip; 0: the path does not limit."),
+      sim::field("l1_left", &DmaRates::l1_left, Unit::none, kRate,
+                 "Bytes per cycle from L1 to the left operand buffer; 0: the path does not limit."),
+      sim::field("l1_right", &DmaRates::l1_right, Unit::none, kRate,
+                 "Bytes per cycle from L1 to the right operand buffer; 0: the path does not limit."),
+      sim::field("result", &DmaRates::result, Unit::none, kRate,
+                 "Bytes per cycle from the accumulator to where results go; 0: the path does not limit."),
+      sim::field("unified", &DmaRates::unified, Unit::none, kRate,
+                 "Bytes per cycle between memory and the vector units' buffer; 0: the path does not limit."),
+      sim::field("fixed", &DmaRates::fixed_s, Unit::seconds, sim::at_least(0), "Fixed time to start a transfer."),
   };
   return table;
 }
@@ -163,33 +184,35 @@ sim::FieldRows<NpuParams> NpuParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("cores", &NpuParams::cores, Unit::count, sim::between(1, 1 << 16),
-                               "Cores that share the memory.")),
+                               "Number of cores, which share the memory.")),
       sim::required(sim::field("clock", &NpuParams::clock_hz, Unit::hertz, sim::positive(), "Clock of the cores.")),
-      sim::required(sim::field("matrix", &NpuParams::matrix, "Matrix unit of a core.")),
+      sim::required(sim::field("matrix", &NpuParams::matrix, "Matrix units of a core.")),
       sim::required(sim::field("vector", &NpuParams::vector, "Vector units of a core.")),
       sim::required(sim::field("scratch", &NpuParams::scratch, "Scratchpads of a core.")),
-      sim::field("dma", &NpuParams::dma, "Paths of a core."),
-      sim::field("l2", &NpuParams::l2_bytes, Unit::bytes, sim::at_least(0), "Shared buffer; 0 where there is none."),
+      sim::field("dma", &NpuParams::dma, "Data paths of a core."),
+      sim::field("l2", &NpuParams::l2_bytes, Unit::bytes, sim::at_least(0),
+                 "Size of the shared buffer (L2); 0 if there is none."),
       sim::field("l2_bandwidth", &NpuParams::l2_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "Of the shared buffer or the network on chip, all cores; 0: it does not limit."),
-      sim::required(sim::field("memory", &NpuParams::memory_bytes, Unit::bytes, sim::positive(), "Device memory.")),
+                 "Bandwidth of the shared buffer or network on chip for all cores together; 0: it does not limit."),
+      sim::required(
+          sim::field("memory", &NpuParams::memory_bytes, Unit::bytes, sim::positive(), "Size of the device memory.")),
       sim::required(sim::field("memory_bandwidth", &NpuParams::memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                               "Peak of the device memory.")),
+                               "Peak bandwidth of the device memory.")),
       sim::field("memory_efficiency", &NpuParams::memory_efficiency, Unit::ratio, sim::between(0.01, 1),
-                 "Share of that peak which all cores together reach."),
+                 "Share of the peak memory bandwidth that all cores together reach."),
       sim::field("memory_latency", &NpuParams::memory_latency_s, Unit::seconds, sim::at_least(0),
-                 "From a request to its first byte: paid once a kernel, before the pipeline runs."),
+                 "Time from a memory request to its first byte, paid once per kernel before the pipeline runs."),
       sim::field("core_bandwidth", &NpuParams::core_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "Device memory bandwidth that one core alone reaches; 0: all of it."),
-      sim::field("launch", &NpuParams::launch_s, Unit::seconds, sim::at_least(0), "Launch of a kernel."),
+                 "Device memory bandwidth that a single core reaches alone; 0: all of it."),
+      sim::field("launch", &NpuParams::launch_s, Unit::seconds, sim::at_least(0), "Time to launch a kernel."),
       sim::field("step", &NpuParams::step_s, Unit::seconds, sim::at_least(0),
-                 "Loop and synchronisation of one step of the double-buffered pipeline."),
+                 "Time for loop overhead and synchronisation in each step of the double-buffered pipeline."),
       sim::field("whole_operands", &NpuParams::whole_operands,
-                 "Whether a product that fits half of the L1 is one step a core, loaded, computed, stored: compilers "
-                 "that cut only what does not fit."),
+                 "Whether a product that fits half of L1 is one step per core: load, compute, store. Compilers that "
+                 "tile only what does not fit do so."),
       sim::field("link", &NpuParams::link, "Links to other devices."),
       sim::required(sim::field("power", &NpuParams::power, "Power and energy.")),
-      sim::field("dvfs", &NpuParams::dvfs, "Clocks and voltages."),
+      sim::field("dvfs", &NpuParams::dvfs, "Available clocks and their voltages."),
       sim::field("die", &NpuParams::die, "The die, for estimates of area and cost; it has no registers to count."),
   };
   return table;

@@ -39,19 +39,19 @@ sim::FieldRows<LinkPart> LinkPart::fields() {
   constexpr sim::Range kShare = sim::between(0.01, 1);
   static const sim::FieldTable table{
       sim::required(sim::field("bandwidth", &LinkPart::bandwidth, Unit::bytes_per_s, sim::positive(),
-                               "Peak of one direction, after line coding, all lanes or links together.")),
+                               "Peak bandwidth per direction after line coding, over all lanes or links together.")),
       sim::required(sim::field("latency", &LinkPart::latency_s, Unit::seconds, sim::between(0, 1),
-                               "From a byte's departure to its arrival.")),
-      sim::field("payload", &LinkPart::payload_bytes, Unit::bytes, sim::at_least(1), "Largest data of a packet."),
+                               "Time from a byte's departure to its arrival.")),
+      sim::field("payload", &LinkPart::payload_bytes, Unit::bytes, sim::at_least(1), "Most data bytes in a packet."),
       sim::field("header", &LinkPart::header_bytes, Unit::bytes, sim::at_least(0),
-                 "Header, checks and framing of a packet."),
+                 "Bytes of header, checks and framing per packet."),
       sim::field("efficiency", &LinkPart::efficiency, Unit::ratio, kShare,
-                 "What flow control and copying engines leave of the rest."),
+                 "Share of the remaining bandwidth that flow control and copy engines leave."),
       sim::field("reverse_efficiency", &LinkPart::reverse_efficiency, Unit::ratio, sim::between(0, 1),
-                 "The same on the way back (device to host); 0: as the way there."),
+                 "Efficiency on the way back (device to host); 0: as efficiency."),
       sim::field("coherent", &LinkPart::coherent,
-                 "Whether caches stay coherent over it: loads and stores reach the other side."),
-      sim::field("energy_per_byte", &LinkPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
+                 "Whether caches stay coherent over the link, so that loads and stores reach the other side."),
+      sim::field("energy_per_byte", &LinkPart::byte_j, Unit::joules, sim::at_least(0), "Energy per byte on the wire."),
   };
   return table;
 }

@@ -34,12 +34,12 @@ double transfer_energy(const MemoryTier& tier, TierDirection direction, std::int
 sim::FieldRows<TierAccess> TierAccess::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(
-          sim::field("bandwidth", &TierAccess::bandwidth, Unit::bytes_per_s, sim::positive(), "Peak it reaches.")),
+      sim::required(sim::field("bandwidth", &TierAccess::bandwidth, Unit::bytes_per_s, sim::positive(),
+                               "Peak bandwidth that the tier reaches.")),
       sim::required(sim::field("latency", &TierAccess::latency_s, Unit::seconds, sim::between(0, 1),
-                               "Of one access on an idle tier.")),
+                               "Latency of one access on an idle tier.")),
       sim::field("iops", &TierAccess::iops, Unit::per_s, sim::at_least(0), "Most requests per second; 0: no bound."),
-      sim::field("energy_per_byte", &TierAccess::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte moved."),
+      sim::field("energy_per_byte", &TierAccess::byte_j, Unit::joules, sim::at_least(0), "Energy per byte moved."),
   };
   return table;
 }
@@ -48,13 +48,13 @@ sim::FieldRows<MemoryTier> MemoryTier::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("capacity", &MemoryTier::capacity_bytes, Unit::bytes, sim::positive(),
-                               "Of one module, stack or drive.")),
+                               "Capacity of one module, stack or drive.")),
       sim::required(sim::field("granule", &MemoryTier::granule_bytes, Unit::bytes, sim::at_least(1),
-                               "Smallest unit that moves.")),
+                               "Smallest unit that is moved.")),
       sim::required(sim::field("outstanding", &MemoryTier::outstanding, Unit::count, sim::at_least(1),
-                               "Granules that can be under way at a time.")),
-      sim::required(sim::field("read", &MemoryTier::read, "Reads.")),
-      sim::required(sim::field("write", &MemoryTier::write, "Writes.")),
+                               "Most granules that can be in flight at once.")),
+      sim::required(sim::field("read", &MemoryTier::read, "Figures of reads.")),
+      sim::required(sim::field("write", &MemoryTier::write, "Figures of writes.")),
   };
   return table;
 }

@@ -53,24 +53,26 @@ sim::FieldRows<NicPart> NicPart::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::required(sim::field("bandwidth", &NicPart::bandwidth, Unit::bytes_per_s, sim::positive(),
-                               "Rate of the port, one direction, after line coding.")),
-      sim::required(sim::field("latency", &NicPart::latency_s, Unit::seconds, sim::between(0, 1),
-                               "Between two adapters through one switch, without bytes and without the hosts' work.")),
+                               "Bandwidth of the port per direction, after line coding.")),
+      sim::required(
+          sim::field("latency", &NicPart::latency_s, Unit::seconds, sim::between(0, 1),
+                     "Latency of an empty message between two adapters through one switch, without the hosts' work.")),
       sim::field("message_rate", &NicPart::message_rate, Unit::per_s, sim::at_least(0),
                  "Most messages per second; 0: no bound."),
-      sim::field("mtu", &NicPart::mtu_bytes, Unit::bytes, sim::at_least(64), "Largest data of a packet."),
+      sim::field("mtu", &NicPart::mtu_bytes, Unit::bytes, sim::at_least(64), "Most data bytes in a packet."),
       sim::field("header", &NicPart::header_bytes, Unit::bytes, sim::at_least(0),
-                 "Headers, checks and gaps of a packet."),
+                 "Bytes of headers, checks and gaps per packet."),
       sim::field("efficiency", &NicPart::efficiency, Unit::ratio, sim::between(0.01, 1),
-                 "What flow control and the adapter's bus leave of the rest."),
-      sim::field("rdma", &NicPart::rdma, "Whether the adapter reads and writes memory itself; else the host copies."),
+                 "Share of the remaining bandwidth that flow control and the adapter's bus leave."),
+      sim::field("rdma", &NicPart::rdma,
+                 "Whether the adapter accesses memory directly (RDMA); otherwise the host copies."),
       sim::field("ring_share", &NicPart::ring_share, Unit::ratio, sim::between(0.01, 1),
-                 "Share of what large messages reach that a collective's ring does."),
+                 "Bandwidth that a collective's ring reaches, as a share of that of large messages."),
       sim::field("cpu_per_message", &NicPart::cpu_per_message_s, Unit::seconds, sim::at_least(0),
-                 "The host's work for a message, both sides together: posting it, or the kernel's protocols."),
+                 "Host time per message, both sides together, for posting it or for the kernel's protocols."),
       sim::field("copy_bandwidth", &NicPart::copy_bandwidth, Unit::bytes_per_s, sim::at_least(0),
-                 "Rate of the host's copy, where there is one."),
-      sim::field("energy_per_byte", &NicPart::byte_j, Unit::joules, sim::at_least(0), "Energy of a byte on the wire."),
+                 "Bandwidth of the host's copy, where there is no RDMA."),
+      sim::field("energy_per_byte", &NicPart::byte_j, Unit::joules, sim::at_least(0), "Energy per byte on the wire."),
   };
   return table;
 }

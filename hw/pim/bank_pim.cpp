@@ -89,11 +89,11 @@ double pim_time_s(const BankPimParams& pim, const PimCounts& counts) {
 sim::FieldRows<PimEnergy> PimEnergy::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("mac", &PimEnergy::mac_j, Unit::joules, sim::at_least(0), "One lane's multiply-add."),
+      sim::field("mac", &PimEnergy::mac_j, Unit::joules, sim::at_least(0), "Energy of one lane's multiply-add."),
       sim::field("register_byte", &PimEnergy::register_byte_j, Unit::joules, sim::at_least(0),
-                 "A byte to or from a unit's registers or buffer."),
+                 "Energy per byte to or from a unit's registers or buffer."),
       sim::field("standby", &PimEnergy::standby_w, Unit::watts, sim::at_least(0),
-                 "All units of a device while a kernel runs."),
+                 "Power of all units of a device while a kernel runs."),
   };
   return table;
 }
@@ -102,29 +102,34 @@ sim::FieldRows<BankPimParams> BankPimParams::fields() {
   using sim::Unit;
   using P = BankPimParams;
   static const sim::FieldTable table{
-      sim::required(sim::field("style", &P::style, "Arrangement.")),
-      sim::required(sim::field("dram", &P::dram, "The memory, one device.")),
-      sim::field("devices", &P::devices, Unit::count, sim::between(1, 4096), "Stacks or chips in step."),
-      sim::field("banks_per_unit", &P::banks_per_unit, Unit::count, sim::between(1, 8), "Banks that share a unit."),
-      sim::field("lanes", &P::lanes, Unit::count, sim::between(1, 256), "fp16 lanes of a unit."),
+      sim::required(
+          sim::field("style", &P::style, "How units, registers and commands are arranged, as in HBM-PIM or in AiM.")),
+      sim::required(sim::field("dram", &P::dram, "Memory of one device.")),
+      sim::field("devices", &P::devices, Unit::count, sim::between(1, 4096),
+                 "Number of stacks or chips that work in step."),
+      sim::field("banks_per_unit", &P::banks_per_unit, Unit::count, sim::between(1, 8),
+                 "Number of banks that share a unit."),
+      sim::field("lanes", &P::lanes, Unit::count, sim::between(1, 256), "Number of fp16 lanes per unit."),
       sim::field("registers", &P::registers, Unit::count, sim::between(1, 256),
-                 "Vector registers of each of GRF_A and GRF_B, a column access wide."),
+                 "Vector registers in each of GRF_A and GRF_B, each as wide as a column access."),
       sim::field("program_entries", &P::program_entries, Unit::count, sim::between(1, 1024),
-                 "Instructions of the CRF (32 bit each), written before a kernel."),
+                 "Number of 32-bit instructions in the CRF, written before a kernel."),
       sim::field("buffer", &P::buffer_bytes, Unit::bytes, sim::at_least(0),
-                 "Global buffer of a pseudo-channel (AiM); 0: none."),
+                 "Size of the global buffer of a pseudo-channel (AiM); 0: none."),
       sim::field("column_interval", &P::column_interval, Unit::count, sim::between(0, 1024),
-                 "Clocks between column commands to all banks; 0: tCCD_L."),
+                 "Clocks between column commands that go to all banks; 0: tCCD_L."),
       sim::field("mode_commands", &P::mode_commands, Unit::count, sim::between(0, 64),
-                 "Commands to enter, and again to leave, the all-bank mode."),
+                 "Commands needed to enter all-bank mode, and again to leave it."),
       sim::field("fence", &P::fence, Unit::count, sim::between(0, 1e6),
-                 "Clocks that a fence adds; 0: it orders commands only."),
+                 "Clocks that a fence adds; 0: it only orders commands."),
       sim::field("activate_at_once", &P::activate_at_once, Unit::count, sim::between(0, 64),
-                 "Banks of a pseudo-channel that may open together; 0: all."),
+                 "Most banks of a pseudo-channel that may be activated at once; 0: all."),
       sim::field("activate_spacing", &P::activate_spacing, Unit::count, sim::between(0, 1e6),
-                 "Clocks between such groups."),
-      sim::field("launch", &P::launch_s, Unit::seconds, sim::at_least(0), "Host's cost of starting a kernel."),
-      sim::field("offload", &P::offload, "When kernels go to the units."),
+                 "Clocks between groups of banks that are activated at once."),
+      sim::field("launch", &P::launch_s, Unit::seconds, sim::at_least(0), "Host time to start a kernel."),
+      sim::field("offload", &P::offload,
+                 "When kernels go to the units: whenever they can run them (eligible), or where that is faster than "
+                 "the host (fastest)."),
       sim::field("energy", &P::energy, "Energy of the units."),
   };
   return table;

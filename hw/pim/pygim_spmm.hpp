@@ -35,8 +35,9 @@ struct CurvePoint {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("at", &CurvePoint::at, Unit::none, sim::positive(), "Where it was measured.")),
-        sim::required(sim::field("value", &CurvePoint::value, Unit::none, sim::positive(), "What was measured.")),
+        sim::required(sim::field("at", &CurvePoint::at, Unit::none, sim::positive(),
+                                 "Point of the curve at which the value was measured.")),
+        sim::required(sim::field("value", &CurvePoint::value, Unit::none, sim::positive(), "Measured value.")),
     };
   }
 };
@@ -50,24 +51,26 @@ struct PimSpmmParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("dpus", &PimSpmmParams::dpus, Unit::count, sim::at_least(1), "DPUs in use.")),
+        sim::required(
+            sim::field("dpus", &PimSpmmParams::dpus, Unit::count, sim::at_least(1), "Number of DPUs in use.")),
         sim::field("groups", &PimSpmmParams::groups, Unit::count, sim::at_least(1),
-                   "Groups of ranks that parts of the matrices are dealt to."),
-        sim::field("mram", &PimSpmmParams::mram_bytes, Unit::bytes, sim::at_least(1), "DRAM of a DPU."),
+                   "Number of groups of ranks to which parts of the matrices are dealt."),
+        sim::field("mram", &PimSpmmParams::mram_bytes, Unit::bytes, sim::at_least(1),
+                   "Size of a DPU's DRAM bank (MRAM)."),
         sim::field("fill_tasklets", &PimSpmmParams::fill_tasklets, Unit::count, sim::between(1, 64),
-                   "Tasklets that fill a DPU's pipeline; the rates are those of a full one."),
+                   "Number of tasklets that fill a DPU's pipeline; the rates are those of a full one."),
         sim::field("max_tasklets", &PimSpmmParams::max_tasklets, Unit::count, sim::between(1, 64),
-                   "Tasklets that a DPU has."),
+                   "Number of tasklets that a DPU has."),
         sim::required(sim::field("host_to_dpu_bandwidth", &PimSpmmParams::host_to_dpu_bandwidth, Unit::bytes_per_s,
-                                 sim::positive(), "All DPUs together.")),
+                                 sim::positive(), "Bandwidth from host to DPUs, all DPUs together.")),
         sim::required(sim::field("cpu_memory_bandwidth", &PimSpmmParams::cpu_memory_bandwidth, Unit::bytes_per_s,
-                                 sim::positive(), "Of the host: the baseline's.")),
+                                 sim::positive(), "Memory bandwidth of the host, used for the CPU baseline.")),
         sim::field("dpu_to_host_bandwidth", &PimSpmmParams::dpu_to_host_bandwidth,
-                   "B/s of all DPUs by bytes of a DPU; at least one point."),
+                   "Bandwidth from all DPUs to the host in B/s, by bytes per DPU; at least one point."),
         sim::field("fma_rows", &PimSpmmParams::fma_rows,
-                   "Multiply-added rows per s of a DPU by 32-bit columns; at least one point."),
-        sim::field("copied_rows", &PimSpmmParams::copied_rows, "Rows per s that the host copies, by columns."),
-        sim::field("added_rows", &PimSpmmParams::added_rows, "Rows per s that the host adds, by columns."),
+                   "Multiply-added rows per second of a DPU, by 32-bit columns; at least one point."),
+        sim::field("copied_rows", &PimSpmmParams::copied_rows, "Rows per second that the host copies, by columns."),
+        sim::field("added_rows", &PimSpmmParams::added_rows, "Rows per second that the host adds, by columns."),
     };
   }
   /// Faults that the field table cannot see: curves without points or out of order.

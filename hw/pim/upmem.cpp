@@ -67,8 +67,9 @@ sim::FieldRows<UpmemDma> UpmemDma::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("fixed_cycles", &UpmemDma::fixed_cycles, Unit::count, sim::at_least(0),
-                 "Cycles of the engine for a transfer of no bytes."),
-      sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(), "Further cycles a byte."),
+                 "Cycles of the DMA engine for a transfer of no bytes."),
+      sim::field("cycles_per_byte", &UpmemDma::cycles_per_byte, Unit::none, sim::positive(),
+                 "Further cycles of the DMA engine per byte."),
   };
   return table;
 }
@@ -77,17 +78,21 @@ sim::FieldRows<UpmemInstructions> UpmemInstructions::fields() {
   using sim::Unit;
   constexpr sim::Range kCount = sim::at_least(0);
   static const sim::FieldTable table{
-      sim::field("add", &UpmemInstructions::add, Unit::count, kCount, "32-bit addition (64-bit: two)."),
+      sim::field("add", &UpmemInstructions::add, Unit::count, kCount,
+                 "Instructions of a 32-bit addition; a 64-bit one takes two."),
       sim::field("multiply_base", &UpmemInstructions::multiply_base, Unit::count, kCount,
-                 "Call, swap, move and return around the steps of a 32-bit product."),
+                 "Instructions to call, swap, move and return around the steps of a 32-bit product."),
       sim::field("multiply_bit", &UpmemInstructions::multiply_bit, Unit::count, kCount,
-                 "Steps per significant bit of the smaller operand."),
-      sim::field("divide", &UpmemInstructions::divide, Unit::count, kCount, "32-bit division."),
-      sim::field("add_float", &UpmemInstructions::add_float, Unit::count, kCount, "fp32 addition, emulated."),
-      sim::field("multiply_float", &UpmemInstructions::multiply_float, Unit::count, kCount, "fp32 product, emulated."),
-      sim::field("dma_call", &UpmemInstructions::dma_call, Unit::count, kCount, "Set-up of one MRAM-WRAM transfer."),
+                 "Instructions per significant bit of the smaller operand of a 32-bit product."),
+      sim::field("divide", &UpmemInstructions::divide, Unit::count, kCount, "Instructions of a 32-bit division."),
+      sim::field("add_float", &UpmemInstructions::add_float, Unit::count, kCount,
+                 "Instructions of an emulated fp32 addition."),
+      sim::field("multiply_float", &UpmemInstructions::multiply_float, Unit::count, kCount,
+                 "Instructions of an emulated fp32 product."),
+      sim::field("dma_call", &UpmemInstructions::dma_call, Unit::count, kCount,
+                 "Instructions to set up one MRAM-WRAM transfer."),
       sim::field("barrier", &UpmemInstructions::barrier, Unit::count, kCount,
-                 "Hand-shake and barrier, per tasklet and round."),
+                 "Instructions for handshake and barrier, per tasklet and round."),
   };
   return table;
 }
@@ -95,20 +100,21 @@ sim::FieldRows<UpmemInstructions> UpmemInstructions::fields() {
 sim::FieldRows<UpmemHostCopy> UpmemHostCopy::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("fixed", &UpmemHostCopy::fixed_s, Unit::seconds, sim::at_least(0), "Start of a parallel copy."),
+      sim::field("fixed", &UpmemHostCopy::fixed_s, Unit::seconds, sim::at_least(0), "Fixed time of a parallel copy."),
       sim::field("lane_bandwidth", &UpmemHostCopy::lane_bandwidth, Unit::bytes_per_s, sim::positive(),
                  "Bandwidth of one DPU: its words are interleaved with those of its neighbours."),
       sim::field("host_bandwidth", &UpmemHostCopy::host_bandwidth, Unit::bytes_per_s, sim::positive(),
                  "Rate at which the host reads, transposes and writes different bytes."),
       sim::field("cold_bandwidth", &UpmemHostCopy::cold_bandwidth, Unit::bytes_per_s, sim::positive(),
-                 "Further limit of one DPU's data where it misses the host's cache; null: none."),
-      sim::field("lanes", &UpmemHostCopy::lanes, Unit::count, sim::between(1, 64), "DPUs that share a burst."),
+                 "Further bandwidth limit of one DPU's data where it misses the host's cache; null: none."),
+      sim::field("lanes", &UpmemHostCopy::lanes, Unit::count, sim::between(1, 64),
+                 "Number of DPUs that share a burst."),
       sim::field("streams", &UpmemHostCopy::streams, Unit::count, sim::between(1, 64),
-                 "DPUs whose data the host keeps in flight."),
+                 "Number of DPUs whose data the host keeps in flight."),
       sim::field("serial_fixed", &UpmemHostCopy::serial_fixed_s, Unit::seconds, sim::at_least(0),
-                 "Start of a copy with one DPU."),
+                 "Fixed time of a copy to or from one DPU."),
       sim::field("serial_bandwidth", &UpmemHostCopy::serial_bandwidth, Unit::bytes_per_s, sim::positive(),
-                 "Bandwidth of a copy with one DPU."),
+                 "Bandwidth of a copy to or from one DPU."),
   };
   return table;
 }
@@ -117,40 +123,43 @@ sim::FieldRows<UpmemParams> UpmemParams::fields() {
   using sim::Unit;
   constexpr auto kCount = sim::at_least(1);
   static const sim::FieldTable table{
-      sim::required(sim::field("dimms", &UpmemParams::dimms, Unit::count, kCount, "DIMMs of the system.")),
-      sim::field("ranks_per_dimm", &UpmemParams::ranks_per_dimm, Unit::count, kCount, "Ranks of a DIMM."),
+      sim::required(sim::field("dimms", &UpmemParams::dimms, Unit::count, kCount, "Number of DIMMs in the system.")),
+      sim::field("ranks_per_dimm", &UpmemParams::ranks_per_dimm, Unit::count, kCount, "Number of ranks per DIMM."),
       sim::field("dpus_per_rank", &UpmemParams::dpus_per_rank, Unit::count, sim::between(1, 128),
-                 "Cores of a rank: one a bank."),
-      sim::required(sim::field("clock", &UpmemParams::clock_hz, Unit::hertz, sim::between(50e6, 2e9), "DPU clock.")),
+                 "Number of cores (DPUs) per rank, one for each bank."),
+      sim::required(
+          sim::field("clock", &UpmemParams::clock_hz, Unit::hertz, sim::between(50e6, 2e9), "Clock of the DPUs.")),
       sim::field("chips_per_rank", &UpmemParams::chips_per_rank, Unit::count, sim::between(1, 64),
-                 "DRAM chips that share a rank's bursts."),
-      sim::field("pipeline_stages", &UpmemParams::pipeline_stages, Unit::count, kCount, "Stages of the pipeline."),
+                 "Number of DRAM chips that share a rank's bursts."),
+      sim::field("pipeline_stages", &UpmemParams::pipeline_stages, Unit::count, kCount,
+                 "Number of stages of a DPU's pipeline."),
       sim::field("issue_gap", &UpmemParams::issue_gap, Unit::count, kCount,
-                 "Cycles between two instructions of a tasklet: tasklets that fill the pipeline."),
-      sim::field("max_tasklets", &UpmemParams::max_tasklets, Unit::count, kCount, "Threads the hardware has."),
-      sim::field("tasklets", &UpmemParams::tasklets, Unit::count, kCount, "Threads that programs use."),
-      sim::field("mram", &UpmemParams::mram_bytes, Unit::bytes, kCount, "DRAM of a DPU."),
-      sim::field("wram", &UpmemParams::wram_bytes, Unit::bytes, kCount, "Scratchpad of a DPU."),
-      sim::field("iram", &UpmemParams::iram_bytes, Unit::bytes, kCount, "Instruction memory of a DPU."),
+                 "Cycles between two instructions of a tasklet, and so the number of tasklets that fill the pipeline."),
+      sim::field("max_tasklets", &UpmemParams::max_tasklets, Unit::count, kCount,
+                 "Number of hardware threads (tasklets) of a DPU."),
+      sim::field("tasklets", &UpmemParams::tasklets, Unit::count, kCount, "Number of tasklets that programs use."),
+      sim::field("mram", &UpmemParams::mram_bytes, Unit::bytes, kCount, "Size of a DPU's DRAM bank (MRAM)."),
+      sim::field("wram", &UpmemParams::wram_bytes, Unit::bytes, kCount, "Size of a DPU's scratchpad (WRAM)."),
+      sim::field("iram", &UpmemParams::iram_bytes, Unit::bytes, kCount, "Size of a DPU's instruction memory (IRAM)."),
       sim::field("bank_conflict", &UpmemParams::bank_conflict, Unit::ratio, sim::between(0, 1),
                  "Share of instructions with two source registers that lose a cycle to the register file."),
-      sim::field("dma_read", &UpmemParams::dma_read, "MRAM to WRAM."),
-      sim::field("dma_write", &UpmemParams::dma_write, "WRAM to MRAM."),
+      sim::field("dma_read", &UpmemParams::dma_read, "Transfers from MRAM to WRAM."),
+      sim::field("dma_write", &UpmemParams::dma_write, "Transfers from WRAM to MRAM."),
       sim::field("instructions", &UpmemParams::instructions, "Instruction counts of arithmetic and calls."),
       sim::field("to_dpu", &UpmemParams::to_dpu, "Copies from the host to MRAM."),
       sim::field("from_dpu", &UpmemParams::from_dpu, "Copies from MRAM to the host."),
       sim::field("symbol_fixed", &UpmemParams::symbol_fixed_s, Unit::seconds, sim::at_least(0),
-                 "Start of a parallel read of a variable in WRAM."),
+                 "Fixed time of a parallel read of a variable in WRAM."),
       sim::field("symbol_bandwidth", &UpmemParams::symbol_bandwidth, Unit::bytes_per_s, sim::positive(),
                  "Bandwidth of reading a variable in WRAM, one DPU after another."),
       sim::field("launch", &UpmemParams::launch_s, Unit::seconds, sim::at_least(0),
-                 "Boot of all DPUs and the poll that sees them end."),
+                 "Time to boot all DPUs and to poll for their end."),
       sim::field("host_cache", &UpmemParams::host_cache_bytes, Unit::bytes, sim::at_least(0),
-                 "Host data that is in its cache when a copy starts."),
+                 "Host data that is in the host's cache when a copy starts."),
       sim::field("host_memory_bandwidth", &UpmemParams::host_memory_bandwidth, Unit::bytes_per_s, sim::positive(),
-                 "Memory bandwidth of the host: what the CPU baseline runs at."),
-      sim::field("dimm_power", &UpmemParams::dimm_power_w, Unit::watts, sim::at_least(0), "A busy DIMM."),
-      sim::field("dimm_idle", &UpmemParams::dimm_idle_w, Unit::watts, sim::at_least(0), "An idle DIMM."),
+                 "Memory bandwidth of the host, used for the CPU baseline."),
+      sim::field("dimm_power", &UpmemParams::dimm_power_w, Unit::watts, sim::at_least(0), "Power of a busy DIMM."),
+      sim::field("dimm_idle", &UpmemParams::dimm_idle_w, Unit::watts, sim::at_least(0), "Power of an idle DIMM."),
   };
   return table;
 }
