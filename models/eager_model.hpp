@@ -42,15 +42,17 @@ struct EagerModel {
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     using M = EagerModel;
     return sim::FieldTable{
-        sim::required(sim::field("family", &M::family, "Whose operators it runs.")),
-        sim::required(sim::field("layers", &M::layers, Unit::count, kSize, "Layers.")),
-        sim::required(sim::field("hidden", &M::hidden, Unit::count, kSize, "Width of a token.")),
-        sim::required(sim::field("heads", &M::heads, Unit::count, kSize, "Query heads.")),
-        sim::required(sim::field("kv_heads", &M::kv_heads, Unit::count, kSize, "Heads of keys and values.")),
-        sim::required(sim::field("head_dim", &M::head_dim, Unit::count, kSize, "Width of a head.")),
-        sim::required(sim::field("intermediate", &M::intermediate, Unit::count, kSize, "Width of the feed-forward.")),
-        sim::required(sim::field("vocab", &M::vocab, Unit::count, kSize, "Tokens of the vocabulary.")),
-        sim::field("positions_from_ids", &M::positions_from_ids, "Whether positions are counted from the ids (XLM-R)."),
+        sim::required(sim::field("family", &M::family, "Model family whose operators are run.")),
+        sim::required(sim::field("layers", &M::layers, Unit::count, kSize, "Number of layers.")),
+        sim::required(sim::field("hidden", &M::hidden, Unit::count, kSize, "Hidden size: width of a token.")),
+        sim::required(sim::field("heads", &M::heads, Unit::count, kSize, "Number of query heads.")),
+        sim::required(sim::field("kv_heads", &M::kv_heads, Unit::count, kSize, "Number of heads of keys and values.")),
+        sim::required(sim::field("head_dim", &M::head_dim, Unit::count, kSize, "Width of an attention head.")),
+        sim::required(
+            sim::field("intermediate", &M::intermediate, Unit::count, kSize, "Width of the feed-forward network.")),
+        sim::required(sim::field("vocab", &M::vocab, Unit::count, kSize, "Size of the vocabulary, in tokens.")),
+        sim::field("positions_from_ids", &M::positions_from_ids,
+                   "Whether positions are counted from the token ids (XLM-R)."),
     };
   }
 

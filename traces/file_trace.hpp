@@ -113,19 +113,18 @@ constexpr auto TraceParams::fields() {
       sim::required(sim::field("path", &TraceParams::path, sim::Unit::path, sim::any_value(),
                                "Trace file, plain or compressed with gzip or zstd.")),
       sim::annotated(sim::field("format", &TraceParams::format,
-                                "Format: azure_llm, vidur, mooncake, burstgpt, vllm_log, orrery_csv, orrery_jsonl. "
-                                "Null: told by the first line."),
+                                "Format: azure_llm, vidur, mooncake, burstgpt, vllm_log, orrery_csv or orrery_jsonl. "
+                                "Null: recognised by the first line."),
                      [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
                        if (registries != nullptr) info.choices = registries->get<FormatTable>().names();
                      }),
       sim::field("on_error", &TraceParams::on_error,
-                 "A faulty line or one out of order: stop with its file and line, or skip and count it."),
-      sim::field(
-          "failed", &TraceParams::failed,
-          "Requests that failed where they were recorded (BurstGPT, no response tokens): skip and count them, treat "
-          "them as faulty lines, or send them for one output token. They loaded the system before they failed."),
+                 "What to do with a line that is faulty or out of order: stop and report it, or skip and count it."),
+      sim::field("failed", &TraceParams::failed,
+                 "Requests recorded as failed (BurstGPT, no response tokens): skip and count them, treat them as "
+                 "faulty lines, or send them for one output token. They loaded the system before they failed."),
       sim::field("prefix_block_tokens", &TraceParams::prefix_block_tokens, sim::Unit::tokens, sim::between(1, 1e9),
-                 "Tokens that a prefix block stands for (512 in Mooncake's traces).")};
+                 "Number of tokens that a prefix block stands for (512 in Mooncake's traces).")};
 }
 
 }  // namespace orrery::traces

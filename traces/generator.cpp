@@ -167,10 +167,10 @@ sim::FieldRows<LengthLimits> LengthLimits::fields() {
   static const sim::FieldTable table{
       sim::field("prompt_min", &LengthLimits::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
       sim::field("prompt_max", &LengthLimits::prompt_max, Unit::tokens, kTokens, "Longest prompt; null: any."),
-      sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest answer."),
-      sim::field("output_max", &LengthLimits::output_max, Unit::tokens, kTokens, "Longest answer; null: any."),
+      sim::field("output_min", &LengthLimits::output_min, Unit::tokens, kTokens, "Shortest output."),
+      sim::field("output_max", &LengthLimits::output_max, Unit::tokens, kTokens, "Longest output; null: any."),
       sim::field("total_max", &LengthLimits::total_max, Unit::tokens, kTokens,
-                 "Most tokens of prompt and answer; null: any.")};
+                 "Most tokens of prompt and output together; null: any.")};
   return table;
 }
 
@@ -178,11 +178,11 @@ sim::FieldRows<PrefixTree> PrefixTree::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("depth", &PrefixTree::depth, Unit::count, sim::between(0, 16),
-                 "Nodes on a path; 0: prompts share nothing."),
+                 "Depth of the tree of shared prefixes: nodes on each path; 0: prompts share nothing."),
       sim::field("fanout", &PrefixTree::fanout, Unit::count, sim::between(1, 1e6),
-                 "Children of a node, the root's included; all leaves together 1e12 at most."),
+                 "Children of each node, including the root; all leaves together are at most 1e12."),
       sim::field("node_blocks", &PrefixTree::node_blocks, Unit::count, sim::between(1, 1000),
-                 "Blocks of 512 tokens of a node.")};
+                 "Length of each node's text, in blocks of 512 tokens.")};
   return table;
 }
 
@@ -190,13 +190,13 @@ sim::FieldRows<GeneratorParams> GeneratorParams::fields() {
   using G = GeneratorParams;
   static const sim::FieldTable table{
       sim::required(sim::field("requests", &G::requests, sim::Unit::requests, sim::at_least(1),
-                               "How many requests the trace has.")),
-      sim::field("limits", &G::limits, "Bounds of lengths; a draw outside is drawn again."),
-      sim::field("prefixes", &G::prefixes, "Text that prompts begin with and share."),
+                               "Number of requests in the trace.")),
+      sim::field("limits", &G::limits, "Bounds of the lengths; a draw outside them is repeated."),
+      sim::field("prefixes", &G::prefixes, "Text shared by prompts at their beginning."),
       sim::field("high_share", &G::high_share, sim::Unit::ratio, sim::between(0, 1),
-                 "Share of the requests, drawn evenly, of priority 1; the others have 0."),
+                 "Share of the requests, drawn at random, that have priority 1; the others have 0."),
       sim::required(sim::choice("arrivals", &G::arrivals, "poisson", "When requests arrive.")),
-      sim::required(sim::choice("lengths", &G::lengths, "log_normal", "How long prompts and answers are."))};
+      sim::required(sim::choice("lengths", &G::lengths, "log_normal", "How long prompts and outputs are."))};
   return table;
 }
 

@@ -35,20 +35,24 @@ struct BertParams {
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     constexpr sim::Range kOptional = sim::between(0, 1 << 24);
     return sim::FieldTable{
-        sim::field("layers", &B::layers, Unit::layers, kSize, "Layers."),
-        sim::field("hidden", &B::hidden, Unit::count, kSize, "Width of a token."),
-        sim::field("heads", &B::heads, Unit::count, kSize, "Heads; they divide the width."),
-        sim::field("intermediate", &B::intermediate, Unit::count, kSize, "Width of the feed-forward."),
-        sim::field("vocab", &B::vocab, Unit::count, kSize, "Tokens of the vocabulary."),
-        sim::field("positions", &B::positions, Unit::count, kSize, "Learnt positions."),
-        sim::field("types", &B::types, Unit::count, kOptional, "Types of token; 0: no such table."),
-        sim::field("embedding", &B::embedding, Unit::count, kOptional, "Width of the tables (ALBERT); 0: hidden."),
-        sim::field("shared_layers", &B::shared_layers, "Whether all layers have one set of weights (ALBERT)."),
+        sim::field("layers", &B::layers, Unit::layers, kSize, "Number of layers."),
+        sim::field("hidden", &B::hidden, Unit::count, kSize, "Hidden size: width of a token."),
+        sim::field("heads", &B::heads, Unit::count, kSize, "Number of attention heads, a divisor of hidden."),
+        sim::field("intermediate", &B::intermediate, Unit::count, kSize, "Width of the feed-forward network."),
+        sim::field("vocab", &B::vocab, Unit::count, kSize, "Size of the vocabulary, in tokens."),
+        sim::field("positions", &B::positions, Unit::count, kSize, "Number of learnt position embeddings."),
+        sim::field("types", &B::types, Unit::count, kOptional, "Number of token types; 0: no type embeddings."),
+        sim::field("embedding", &B::embedding, Unit::count, kOptional,
+                   "Width of the embedding tables (ALBERT); 0: hidden."),
+        sim::field("shared_layers", &B::shared_layers, "Whether all layers share one set of weights (ALBERT)."),
         sim::field("dtype", &B::dtype, "Type of weights and activations."),
-        sim::field("attention", &B::attention, "One kernel, or products and passes."),
-        sim::field("head", &B::head, "What follows the layers."),
-        sim::field("loss", &B::loss, "Whether the graph ends in the cross entropy with labels (needs head mlm)."),
-        sim::field("dropout", &B::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout, as in training."),
+        sim::field("attention", &B::attention,
+                   "How attention runs: as one kernel (sdpa), or as separate products and passes (eager)."),
+        sim::field("head", &B::head,
+                   "What follows the layers: nothing, the pooler of the first token, or the masked-language-model head "
+                   "(mlm)."),
+        sim::field("loss", &B::loss, "Whether the graph ends in the cross entropy with labels; needs head mlm."),
+        sim::field("dropout", &B::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout probability, as in training."),
     };
   }
 };
@@ -150,7 +154,7 @@ class Bert final : public GraphBuilder {
 }  // namespace
 
 void add_bert(BuilderRegistry& registry) {
-  registry.add<BertParams>("bert", "Post-norm encoder: BERT, RoBERTa, DistilBERT, ALBERT by size.",
+  registry.add<BertParams>("bert", "Post-norm encoder: BERT, RoBERTa, DistilBERT or ALBERT, by size.",
                            [](const BertParams& params) { return std::make_unique<Bert>(params); });
 }
 

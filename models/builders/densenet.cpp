@@ -14,11 +14,11 @@ struct DensenetParams : ImageParams {
   static constexpr auto fields() {
     using D = DensenetParams;
     using sim::Unit;
-    return sim::joined(
-        sim::FieldTable{
-            sim::field("blocks", &D::blocks, Unit::count, sim::between(1, 1000), "Layers of each block."),
-            sim::field("growth", &D::growth, Unit::count, sim::between(1, 1024), "Channels that a layer adds.")},
-        fields_of<D>());
+    return sim::joined(sim::FieldTable{sim::field("blocks", &D::blocks, Unit::count, sim::between(1, 1000),
+                                                  "Number of layers in each block."),
+                                       sim::field("growth", &D::growth, Unit::count, sim::between(1, 1024),
+                                                  "Number of channels that a layer adds.")},
+                       fields_of<D>());
   }
 };
 
@@ -56,7 +56,7 @@ class Densenet final : public GraphBuilder {
 }  // namespace
 
 void add_densenet(BuilderRegistry& registry) {
-  registry.add<DensenetParams>("densenet", "DenseNet: 121 layers and deeper.",
+  registry.add<DensenetParams>("densenet", "DenseNet of 121 layers and deeper.",
                                [](const DensenetParams& params) { return std::make_unique<Densenet>(params); });
 }
 

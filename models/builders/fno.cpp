@@ -46,20 +46,23 @@ struct FnoParams {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 20);
     return sim::FieldTable{
-        sim::field("resolution", &F::resolution, Unit::count, kSize, "Points of the grid along each axis."),
-        sim::field("modes", &F::modes, Unit::count, kSize, "Frequencies kept along each axis, both signs."),
-        sim::field("hidden", &F::hidden, Unit::count, kSize, "Channels of a block."),
-        sim::field("layers", &F::layers, Unit::layers, kSize, "Blocks."),
-        sim::field("in_channels", &F::in_channels, Unit::count, kSize, "Channels of the data; two of place are added."),
-        sim::field("out_channels", &F::out_channels, Unit::count, kSize, "Channels of the result."),
-        sim::field("lifting", &F::lifting, Unit::count, kSize, "Width between data and blocks."),
-        sim::field("projection", &F::projection, Unit::count, kSize, "Width between blocks and result."),
-        sim::field("rank", &F::rank, Unit::count, sim::between(0, 1 << 20), "Rank of CP weights; 0: dense weights."),
+        sim::field("resolution", &F::resolution, Unit::count, kSize, "Number of grid points along each axis."),
+        sim::field("modes", &F::modes, Unit::count, kSize,
+                   "Number of frequencies kept along each axis, of both signs."),
+        sim::field("hidden", &F::hidden, Unit::count, kSize, "Number of channels of a block."),
+        sim::field("layers", &F::layers, Unit::layers, kSize, "Number of blocks."),
+        sim::field("in_channels", &F::in_channels, Unit::count, kSize,
+                   "Number of channels of the data; two for the position are added."),
+        sim::field("out_channels", &F::out_channels, Unit::count, kSize, "Number of channels of the result."),
+        sim::field("lifting", &F::lifting, Unit::count, kSize, "Width of the layer between data and blocks."),
+        sim::field("projection", &F::projection, Unit::count, kSize, "Width of the layer between blocks and result."),
+        sim::field("rank", &F::rank, Unit::count, sim::between(0, 1 << 20),
+                   "Rank of CP-factorised weights; 0: dense weights."),
         sim::field("expansion", &F::expansion, Unit::ratio, sim::between(0, 16),
-                   "Width of the channel MLP in channels; 0: no such MLP."),
-        sim::field("precision", &F::precision, "Of the spectral convolutions: full, half or mixed."),
-        sim::field("stabiliser", &F::stabiliser, "What bounds the input of a spectral convolution."),
-        sim::field("amp", &F::amp, "Whether the other convolutions run in fp16."),
+                   "Width of the channel MLP as a multiple of the channels; 0: no such MLP."),
+        sim::field("precision", &F::precision, "Precision of the spectral convolutions: full, half or mixed."),
+        sim::field("stabiliser", &F::stabiliser, "Function that bounds the input of a spectral convolution."),
+        sim::field("amp", &F::amp, "Whether the convolutions outside the spectral ones run in fp16."),
         sim::field("loss", &F::loss, "Whether the graph ends in the squared error to a target."),
     };
   }
@@ -267,7 +270,8 @@ class Fno final : public GraphBuilder {
 }  // namespace
 
 void add_fno(BuilderRegistry& registry) {
-  registry.add<FnoParams>("fno", "Fourier neural operator in 2-D: full, half or mixed precision, dense or CP weights.",
+  registry.add<FnoParams>("fno",
+                          "Fourier neural operator in 2-D, with full, half or mixed precision and dense or CP weights.",
                           [](const FnoParams& params) { return std::make_unique<Fno>(params); });
 }
 

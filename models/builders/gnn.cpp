@@ -46,17 +46,21 @@ struct GnnParams {
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     constexpr sim::Range kCount = sim::between(0, 1e12);
     return sim::FieldTable{
-        sim::field("model", &G::model, "gcn, gin or sage."),
-        sim::field("edges", &G::edges, Unit::path, sim::any_value(),
-                   "File of edges: two node ids a line, a comma between; absent: the counts below."),
-        sim::field("directed", &G::directed, "Whether an edge of the file is one entry of the matrix, not two."),
-        sim::field("nodes", &G::nodes, Unit::count, kCount, "Nodes."),
-        sim::field("nonzeros", &G::nonzeros, Unit::count, kCount, "Entries of the adjacency matrix."),
-        sim::field("longest_row", &G::longest_row, Unit::count, kCount, "Most entries of a row; 0: rows are alike."),
-        sim::field("features", &G::features, Unit::count, kSize, "Features of a node."),
-        sim::field("hidden", &G::hidden, Unit::count, kSize, "Width between layers."),
-        sim::field("classes", &G::classes, Unit::count, kSize, "Width of the result."),
-        sim::field("layers", &G::layers, Unit::layers, kSize, "Layers."),
+        sim::field("model", &G::model, "Kind of network: gcn, gin or sage (GraphSAGE)."),
+        sim::field(
+            "edges", &G::edges, Unit::path, sim::any_value(),
+            "File of edges, with two node ids separated by a comma in each line; absent: the counts below are used."),
+        sim::field("directed", &G::directed,
+                   "Whether an edge of the file is one entry of the adjacency matrix instead of two."),
+        sim::field("nodes", &G::nodes, Unit::count, kCount, "Number of nodes."),
+        sim::field("nonzeros", &G::nonzeros, Unit::count, kCount,
+                   "Number of non-zero entries of the adjacency matrix."),
+        sim::field("longest_row", &G::longest_row, Unit::count, kCount,
+                   "Most non-zero entries in a row; 0: all rows have equally many."),
+        sim::field("features", &G::features, Unit::count, kSize, "Number of features per node."),
+        sim::field("hidden", &G::hidden, Unit::count, kSize, "Width of a node between layers."),
+        sim::field("classes", &G::classes, Unit::count, kSize, "Number of classes, the width of the result."),
+        sim::field("layers", &G::layers, Unit::layers, kSize, "Number of layers."),
         sim::field("dtype", &G::dtype, "Type of weights and features."),
         sim::field("loss", &G::loss, "Whether the graph ends in the cross entropy with labels."),
     };
@@ -200,7 +204,7 @@ class Gnn final : public GraphBuilder {
 }  // namespace
 
 void add_gnn(BuilderRegistry& registry) {
-  registry.add<GnnParams>("gnn", "GCN, GIN or GraphSAGE on a graph, from its edges or its counts.",
+  registry.add<GnnParams>("gnn", "GCN, GIN or GraphSAGE on a graph that is given by its edges or its counts.",
                           [](const GnnParams& params) { return std::make_unique<Gnn>(params); });
 }
 

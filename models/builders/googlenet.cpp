@@ -60,7 +60,7 @@ class Googlenet final : public GraphBuilder {
 }  // namespace
 
 void add_googlenet(BuilderRegistry& registry) {
-  registry.add<GooglenetParams>("googlenet", "GoogLeNet: modules of four branches.",
+  registry.add<GooglenetParams>("googlenet", "GoogLeNet, with modules of four branches.",
                                 [](const GooglenetParams& params) { return std::make_unique<Googlenet>(params); });
 }
 

@@ -21,20 +21,23 @@ struct Gpt2Params {
     using sim::Unit;
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     return sim::FieldTable{
-        sim::field("layers", &G::layers, Unit::layers, kSize, "Layers."),
-        sim::field("hidden", &G::hidden, Unit::count, kSize, "Width of a token."),
-        sim::field("heads", &G::heads, Unit::count, kSize, "Heads; they divide the width."),
-        sim::field("intermediate", &G::intermediate, Unit::count, kSize, "Width of the feed-forward."),
-        sim::field("vocab", &G::vocab, Unit::count, kSize, "Tokens of the vocabulary."),
-        sim::field("positions", &G::positions, Unit::count, kSize, "Learnt positions."),
+        sim::field("layers", &G::layers, Unit::layers, kSize, "Number of layers."),
+        sim::field("hidden", &G::hidden, Unit::count, kSize, "Hidden size: width of a token."),
+        sim::field("heads", &G::heads, Unit::count, kSize, "Number of attention heads, a divisor of hidden."),
+        sim::field("intermediate", &G::intermediate, Unit::count, kSize, "Width of the feed-forward network."),
+        sim::field("vocab", &G::vocab, Unit::count, kSize, "Size of the vocabulary, in tokens."),
+        sim::field("positions", &G::positions, Unit::count, kSize, "Number of learnt position embeddings."),
         sim::field("dtype", &G::dtype, "Type of weights and activations."),
-        sim::field("attention", &G::attention, "One kernel, or products and passes."),
-        sim::field("passes", &G::passes, "GELU as one kernel, or as eight passes."),
-        sim::field("all_logits", &G::all_logits, "Logits of all positions, not of the last alone."),
+        sim::field("attention", &G::attention,
+                   "How attention runs: as one kernel (sdpa), or as separate products and passes (eager)."),
+        sim::field("passes", &G::passes, "How GELU runs: as one kernel, or as eight passes (eager)."),
+        sim::field("all_logits", &G::all_logits,
+                   "Whether the logits of all positions are computed, instead of only the last one's."),
         sim::field("loss", &G::loss, "Whether the graph ends in the cross entropy with labels."),
-        sim::field("wide_softmax", &G::wide_softmax, "Eager attention: softmax in fp32, cast back."),
-        sim::field("wide_loss", &G::wide_loss, "Cross entropy of logits that are cast to fp32 first."),
-        sim::field("dropout", &G::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout, as in training."),
+        sim::field("wide_softmax", &G::wide_softmax,
+                   "With eager attention: whether the softmax runs in fp32 and is cast back."),
+        sim::field("wide_loss", &G::wide_loss, "Whether logits are cast to fp32 before the cross entropy."),
+        sim::field("dropout", &G::dropout, Unit::ratio, sim::between(0, 0.99), "Dropout probability, as in training."),
     };
   }
 };
@@ -107,7 +110,7 @@ class Gpt2 final : public GraphBuilder {
 }  // namespace
 
 void add_gpt2(BuilderRegistry& registry) {
-  registry.add<Gpt2Params>("gpt2", "Pre-norm decoder with learnt positions, biases and GELU: GPT-2 by size.",
+  registry.add<Gpt2Params>("gpt2", "Pre-norm decoder with learnt positions, biases and GELU: GPT-2, by size.",
                            [](const Gpt2Params& params) { return std::make_unique<Gpt2>(params); });
 }
 

@@ -32,8 +32,9 @@ struct ImageParams {
     using sim::Unit;
     using I = ImageParams;
     return sim::FieldTable{
-        sim::field("image", as<P>(&I::image), Unit::count, sim::between(32, 1 << 14), "Height and width of an image."),
-        sim::field("classes", as<P>(&I::classes), Unit::count, sim::between(1, 1 << 24), "Classes."),
+        sim::field("image", as<P>(&I::image), Unit::count, sim::between(32, 1 << 14),
+                   "Height and width of an image, in pixels."),
+        sim::field("classes", as<P>(&I::classes), Unit::count, sim::between(1, 1 << 24), "Number of classes."),
         sim::field("dtype", as<P>(&I::dtype), "Type of weights and activations."),
         sim::field("loss", as<P>(&I::loss), "Whether the graph ends in the cross entropy with labels."),
     };

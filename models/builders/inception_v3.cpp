@@ -111,7 +111,8 @@ class Inception final : public GraphBuilder {
 }  // namespace
 
 void add_inception_v3(BuilderRegistry& registry) {
-  registry.add<InceptionParams>("inception_v3", "Inception v3: modules of branches with 1x7 and 7x1 convolutions.",
+  registry.add<InceptionParams>("inception_v3",
+                                "Inception v3, with modules of branches that have 1x7 and 7x1 convolutions.",
                                 [](const InceptionParams& params) { return std::make_unique<Inception>(params); });
 }
 

@@ -25,8 +25,8 @@ struct MlpParams {
     using M = MlpParams;
     using sim::Unit;
     return sim::FieldTable{sim::field("widths", &M::widths, Unit::count, sim::between(1, 1 << 24),
-                                      "Widths from the input to the output; at least two."),
-                           sim::field("activation", &M::activation, "Activation between layers."),
+                                      "Widths of the layers from the input to the output; at least two."),
+                           sim::field("activation", &M::activation, "Activation function between layers."),
                            sim::field("bias", &M::bias, "Whether layers have biases."),
                            sim::field("loss", &M::loss, "Whether the graph ends in the cross entropy with labels."),
                            sim::field("dtype", &M::dtype, "Type of weights and activations.")};

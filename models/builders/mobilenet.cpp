@@ -50,7 +50,7 @@ class Mobilenet final : public GraphBuilder {
 }  // namespace
 
 void add_mobilenet(BuilderRegistry& registry) {
-  registry.add<MobilenetParams>("mobilenet_v2", "MobileNetV2.",
+  registry.add<MobilenetParams>("mobilenet_v2", "MobileNetV2, with inverted residual blocks.",
                                 [](const MobilenetParams& params) { return std::make_unique<Mobilenet>(params); });
 }
 

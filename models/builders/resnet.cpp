@@ -15,13 +15,13 @@ struct ResnetParams : ImageParams {
   static constexpr auto fields() {
     using R = ResnetParams;
     using sim::Unit;
-    return sim::joined(
-        sim::FieldTable{
-            sim::field("blocks", &R::blocks, Unit::count, sim::between(1, 1000), "Blocks of each stage."),
-            sim::field("groups", &R::groups, Unit::count, sim::between(1, 1024), "Groups of 3x3 convolutions."),
-            sim::field("group_width", &R::group_width, Unit::count, sim::between(1, 1024),
-                       "Channels of a group in the first stage.")},
-        fields_of<R>());
+    return sim::joined(sim::FieldTable{sim::field("blocks", &R::blocks, Unit::count, sim::between(1, 1000),
+                                                  "Number of blocks in each stage."),
+                                       sim::field("groups", &R::groups, Unit::count, sim::between(1, 1024),
+                                                  "Number of groups of the 3x3 convolutions."),
+                                       sim::field("group_width", &R::group_width, Unit::count, sim::between(1, 1024),
+                                                  "Number of channels per group in the first stage.")},
+                       fields_of<R>());
   }
 };
 
@@ -63,7 +63,7 @@ class Resnet final : public GraphBuilder {
 }  // namespace
 
 void add_resnet(BuilderRegistry& registry) {
-  registry.add<ResnetParams>("resnet", "ResNet and ResNeXt with bottlenecks: 50 layers and deeper.",
+  registry.add<ResnetParams>("resnet", "ResNet and ResNeXt with bottlenecks, of 50 layers and deeper.",
                              [](const ResnetParams& params) { return std::make_unique<Resnet>(params); });
 }
 

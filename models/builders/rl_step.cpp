@@ -25,10 +25,11 @@ struct RlStepParams {
     using R = RlStepParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("steps", &R::steps, Unit::count, sim::between(1, 1 << 14), "Steps of the simulator."),
+        sim::field("steps", &R::steps, Unit::count, sim::between(1, 1 << 14), "Number of simulator steps."),
         sim::field("state_bytes", &R::state_bytes, Unit::count, sim::between(0, 1 << 20),
-                   "Bytes of an environment's further state; a multiple of 4."),
-        sim::field("collect", &R::collect, "Whether every step's observation, reward and end are results."),
+                   "Bytes of further state per environment, a multiple of 4."),
+        sim::field("collect", &R::collect,
+                   "Whether the observation, reward and end of every step are results of the graph."),
     };
   }
 };
@@ -132,7 +133,7 @@ class RlStep final : public GraphBuilder {
 }  // namespace
 
 void add_rl_step(BuilderRegistry& registry) {
-  registry.add<RlStepParams>("rl_step", "Steps of vectorised environments: CartPole and a state of any size.",
+  registry.add<RlStepParams>("rl_step", "Steps of vectorised environments: CartPole, plus a state of any size.",
                              [](const RlStepParams& params) { return std::make_unique<RlStep>(params); });
 }
 

@@ -25,18 +25,21 @@ struct UnetParams {
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     return sim::FieldTable{
         sim::field("latent", &U::latent, Unit::count, kSize, "Height and width of the latent image."),
-        sim::field("latent_channels", &U::latent_channels, Unit::count, kSize, "Channels of the latent image."),
-        sim::field("channels", &U::channels, Unit::count, kSize, "Channels of each level."),
-        sim::field("blocks", &U::blocks, Unit::count, kSize, "Residual blocks of a level on the way down."),
+        sim::field("latent_channels", &U::latent_channels, Unit::count, kSize,
+                   "Number of channels of the latent image."),
+        sim::field("channels", &U::channels, Unit::count, kSize, "Number of channels of each level."),
+        sim::field("blocks", &U::blocks, Unit::count, kSize, "Number of residual blocks per level on the way down."),
         sim::field("attention_levels", &U::attention_levels, Unit::count, sim::between(0, 64),
-                   "Levels from the first that have attention."),
-        sim::field("heads", &U::heads, Unit::count, kSize, "Heads; they divide the channels."),
-        sim::field("context_tokens", &U::context_tokens, Unit::tokens, kSize, "Tokens of the prompt."),
+                   "Number of levels, counted from the first, that have attention."),
+        sim::field("heads", &U::heads, Unit::count, kSize, "Number of attention heads, a divisor of the channels."),
+        sim::field("context_tokens", &U::context_tokens, Unit::tokens, kSize, "Number of tokens of the prompt."),
         sim::field("context_width", &U::context_width, Unit::count, kSize, "Width of a token of the prompt."),
-        sim::field("groups", &U::groups, Unit::count, kSize, "Groups of a norm; they divide the channels."),
+        sim::field("groups", &U::groups, Unit::count, kSize,
+                   "Number of groups of a group norm, a divisor of the channels."),
         sim::field("dtype", &U::dtype, "Type of weights and activations."),
-        sim::field("attention", &U::attention, "One kernel, or products and passes."),
-        sim::field("loss", &U::loss, "Whether the graph ends in the squared error to the noise."),
+        sim::field("attention", &U::attention,
+                   "How attention runs: as one kernel (sdpa), or as separate products and passes (eager)."),
+        sim::field("loss", &U::loss, "Whether the graph ends in the squared error of the predicted noise."),
     };
   }
 };
@@ -190,7 +193,7 @@ class Unet final : public GraphBuilder {
 }  // namespace
 
 void add_unet(BuilderRegistry& registry) {
-  registry.add<UnetParams>("unet", "U-Net of latent diffusion: one denoising step.",
+  registry.add<UnetParams>("unet", "U-Net of a latent diffusion model, for one denoising step.",
                            [](const UnetParams& params) { return std::make_unique<Unet>(params); });
 }
 

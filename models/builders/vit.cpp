@@ -17,12 +17,14 @@ struct VitParams : ImageParams {
     constexpr sim::Range kSize = sim::between(1, 1 << 24);
     return sim::joined(
         sim::FieldTable{
-            sim::field("patch", &V::patch, Unit::count, kSize, "Height and width of a patch; divides an image."),
-            sim::field("layers", &V::layers, Unit::layers, kSize, "Layers."),
-            sim::field("hidden", &V::hidden, Unit::count, kSize, "Width of a token."),
-            sim::field("heads", &V::heads, Unit::count, kSize, "Heads; they divide the width."),
-            sim::field("intermediate", &V::intermediate, Unit::count, kSize, "Width of the feed-forward."),
-            sim::field("attention", &V::attention, "One kernel, or products and passes.")},
+            sim::field("patch", &V::patch, Unit::count, kSize,
+                       "Height and width of a patch, a divisor of the image's."),
+            sim::field("layers", &V::layers, Unit::layers, kSize, "Number of layers."),
+            sim::field("hidden", &V::hidden, Unit::count, kSize, "Hidden size: width of a token."),
+            sim::field("heads", &V::heads, Unit::count, kSize, "Number of attention heads, a divisor of hidden."),
+            sim::field("intermediate", &V::intermediate, Unit::count, kSize, "Width of the feed-forward network."),
+            sim::field("attention", &V::attention,
+                       "How attention runs: as one kernel (sdpa), or as separate products and passes (eager).")},
         fields_of<V>());
   }
 };
@@ -87,7 +89,7 @@ class Vit final : public GraphBuilder {
 }  // namespace
 
 void add_vit(BuilderRegistry& registry) {
-  registry.add<VitParams>("vit", "Vision transformer.",
+  registry.add<VitParams>("vit", "Vision transformer (ViT) with pre-norm encoder layers.",
                           [](const VitParams& params) { return std::make_unique<Vit>(params); });
 }
 

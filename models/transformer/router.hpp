@@ -36,9 +36,10 @@ struct RouterParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("skew", &RouterParams::skew, Unit::none, sim::between(0, 5),
-                   "Exponent of Zipf's law of the experts' popularity; 0: all alike."),
-        sim::field("correlation", &RouterParams::correlation, Unit::none, sim::between(0, 100),
-                   "Variance of a prompt's own factor on the popularity of each expert; 0: tokens choose apart."),
+                   "Exponent of Zipf's law for the experts' popularity; 0: all are equally popular."),
+        sim::field(
+            "correlation", &RouterParams::correlation, Unit::none, sim::between(0, 100),
+            "Variance of a prompt's own factor on the popularity of each expert; 0: tokens choose independently."),
     };
   }
 };

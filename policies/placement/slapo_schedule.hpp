@@ -24,7 +24,7 @@ struct ReplaceParams {
   static constexpr auto fields() {
     using P = ReplaceParams;
     return sim::FieldTable{
-        sim::required(sim::field("scope", &P::scope, "Modules.")),
+        sim::required(sim::field("scope", &P::scope, "Modules, named by a pattern of their scopes.")),
         sim::required(sim::field("kernel", &P::kernel, "Kernel of the new op, which it carries as its dialect.")),
         sim::field("ops", &P::ops, "Op kinds that the kernel takes over; none: the whole module.")};
   }
@@ -35,7 +35,7 @@ struct FuseParams {
   std::string scope, ops;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("scope", &FuseParams::scope, "Modules.")),
+        sim::required(sim::field("scope", &FuseParams::scope, "Modules, named by a pattern of their scopes.")),
         sim::required(sim::field(
             "ops", &FuseParams::ops,
             "Chain of op kinds, such as \"dropout+add+layer_norm\", whose inner tensors nothing else reads."))};
@@ -50,7 +50,7 @@ struct ShardParams {
   static constexpr auto fields() {
     using P = ShardParams;
     return sim::FieldTable{
-        sim::required(sim::field("scope", &P::scope, "Modules.")),
+        sim::required(sim::field("scope", &P::scope, "Modules, named by a pattern of their scopes.")),
         sim::field("param", &P::param,
                    "Rest of the parameter's name after the scope, such as \"query.weight\"; `*` works as in scopes."),
         sim::field("axis", &P::axis, sim::Unit::none, sim::between(0, 7), "Axis along which the parameter is divided."),
@@ -98,7 +98,8 @@ struct PipelineParams {
 struct CudagraphParams {
   std::string scope;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::required(sim::field("scope", &CudagraphParams::scope, "Modules."))};
+    return sim::FieldTable{
+        sim::required(sim::field("scope", &CudagraphParams::scope, "Modules, named by a pattern of their scopes."))};
   }
 };
 
@@ -168,7 +169,7 @@ models::OpGraph shard(const models::OpGraph& graph, std::span<const DividedTenso
 
 constexpr auto SyncParams::fields() {
   return sim::FieldTable{
-      sim::required(sim::field("scope", &SyncParams::scope, "Modules.")),
+      sim::required(sim::field("scope", &SyncParams::scope, "Modules, named by a pattern of their scopes.")),
       sim::field("direction", &SyncParams::direction,
                  "What is summed. forward: the module's results; backward: the gradients of its inputs.")};
 }

@@ -12,7 +12,7 @@ class AtOnce final : public ArrivalProcess {
 }  // namespace
 
 void add_at_once(ArrivalRegistry& registry) {
-  registry.add<sim::NoParams>("at_once", "All at time 0: a batch",
+  registry.add<sim::NoParams>("at_once", "All requests arrive at time 0, as a batch.",
                               [](const sim::NoParams&) { return std::make_unique<AtOnce>(); });
 }
 

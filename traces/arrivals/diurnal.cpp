@@ -19,13 +19,14 @@ struct DiurnalParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("rate", &DiurnalParams::rate, Unit::per_s, kRates, "Arrivals a second, mean over a period."),
+        sim::field("rate", &DiurnalParams::rate, Unit::per_s, kRates, "Arrivals per second, averaged over a period."),
         sim::field("peak_to_mean", &DiurnalParams::peak_to_mean, Unit::ratio, sim::between(1, 2),
-                   "Rate at the peak over the mean rate."),
-        sim::field("period", &DiurnalParams::period, Unit::seconds, sim::between(1e-3, 1e9), "Length of the cycle."),
-        sim::field("phase", &DiurnalParams::phase, Unit::ratio, sim::between(0, 1),
-                   "Part of the period that has passed when the trace starts; 0 is at the mean and rising, 0.25 at the "
-                   "peak.")};
+                   "Peak rate as a multiple of the mean rate."),
+        sim::field("period", &DiurnalParams::period, Unit::seconds, sim::between(1e-3, 1e9),
+                   "Length of the daily cycle."),
+        sim::field(
+            "phase", &DiurnalParams::phase, Unit::ratio, sim::between(0, 1),
+            "Part of the period that has passed when the trace starts; 0: at the mean and rising; 0.25: at the peak.")};
   }
 };
 
@@ -57,7 +58,7 @@ class Diurnal final : public ArrivalProcess {
 }  // namespace
 
 void add_diurnal(ArrivalRegistry& registry) {
-  registry.add<DiurnalParams>("diurnal", "Poisson process whose rate follows a daily sine",
+  registry.add<DiurnalParams>("diurnal", "Poisson process whose rate follows a daily sine.",
                               [](const DiurnalParams& params) { return std::make_unique<Diurnal>(params); });
 }
 

@@ -9,7 +9,7 @@ namespace {
 struct FixedParams {
   double rate = 1.0;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("rate", &FixedParams::rate, sim::Unit::per_s, kRates, "Arrivals a second.")};
+    return sim::FieldTable{sim::field("rate", &FixedParams::rate, sim::Unit::per_s, kRates, "Arrivals per second.")};
   }
 };
 
@@ -29,7 +29,7 @@ class Fixed final : public ArrivalProcess {
 }  // namespace
 
 void add_fixed(ArrivalRegistry& registry) {
-  registry.add<FixedParams>("fixed", "Evenly spaced: request k arrives at k / rate",
+  registry.add<FixedParams>("fixed", "Evenly spaced: request k arrives at k / rate.",
                             [](const FixedParams& params) { return std::make_unique<Fixed>(params); });
 }
 

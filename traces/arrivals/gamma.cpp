@@ -9,9 +9,10 @@ struct GammaParams {
   double rate = 1.0;
   double cv = 1.0;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("rate", &GammaParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second."),
-                           sim::field("cv", &GammaParams::cv, sim::Unit::ratio, sim::between(0.01, 100),
-                                      "Standard deviation of the gaps over their mean; 1 is Poisson.")};
+    return sim::FieldTable{
+        sim::field("rate", &GammaParams::rate, sim::Unit::per_s, kRates, "Mean arrivals per second."),
+        sim::field("cv", &GammaParams::cv, sim::Unit::ratio, sim::between(0.01, 100),
+                   "Coefficient of variation of the gaps between arrivals; 1 is Poisson.")};
   }
 };
 
@@ -31,7 +32,7 @@ class Gamma final : public ArrivalProcess {
 }  // namespace
 
 void add_gamma(ArrivalRegistry& registry) {
-  registry.add<GammaParams>("gamma", "Independent gamma gaps: bursty above cv 1, even below",
+  registry.add<GammaParams>("gamma", "Independent gamma-distributed gaps: bursty above cv 1, more even below.",
                             [](const GammaParams& params) { return std::make_unique<Gamma>(params); });
 }
 

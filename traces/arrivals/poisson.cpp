@@ -9,7 +9,7 @@ struct PoissonParams {
   double rate = 1.0;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("rate", &PoissonParams::rate, sim::Unit::per_s, kRates, "Mean arrivals a second.")};
+        sim::field("rate", &PoissonParams::rate, sim::Unit::per_s, kRates, "Mean arrivals per second.")};
   }
 };
 
@@ -27,7 +27,7 @@ class Poisson final : public ArrivalProcess {
 }  // namespace
 
 void add_poisson(ArrivalRegistry& registry) {
-  registry.add<PoissonParams>("poisson", "Poisson process: independent exponential gaps",
+  registry.add<PoissonParams>("poisson", "Poisson process: independent exponential gaps.",
                               [](const PoissonParams& params) { return std::make_unique<Poisson>(params); });
 }
 

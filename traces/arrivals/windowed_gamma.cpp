@@ -52,17 +52,19 @@ struct WindowedGammaParams {
     using sim::Unit;
     using P = WindowedGammaParams;
     return sim::FieldTable{
-        sim::field("rate", &P::rate, Unit::per_s, kRates, "Mean arrivals a second."),
+        sim::field("rate", &P::rate, Unit::per_s, kRates, "Mean arrivals per second."),
         sim::field("window", &P::window_s, Unit::seconds, sim::between(1, 1e7), "Length of a window."),
         sim::field("shape", &P::shape, Unit::none, sim::between(0.01, 1e4),
-                   "Shape of the gaps' gamma law where `shapes` is empty: CV = 1 / sqrt(shape)."),
-        sim::field("shapes", &P::shapes, Unit::none, sim::between(0.01, 1e4), "Shapes of the windows, over and over."),
+                   "Shape of the gaps' gamma distribution where `shapes` is empty; the coefficient of variation is 1 / "
+                   "sqrt(shape)."),
+        sim::field("shapes", &P::shapes, Unit::none, sim::between(0.01, 1e4),
+                   "Shapes of successive windows, repeated in turn; empty: shape."),
         sim::field("rates", &P::rates, Unit::none, sim::between(0, 1e6),
-                   "Rates of the windows relative to each other, over and over; empty: all alike."),
+                   "Relative rates of successive windows, repeated in turn; empty: all alike."),
         sim::field("shape_spread", &P::shape_spread, Unit::none, sim::between(0, 3),
-                   "Deviation of the logarithm by which each window's shape is off."),
+                   "Standard deviation of the logarithm of each window's random factor on the shape."),
         sim::field("rate_spread", &P::rate_spread, Unit::none, sim::between(0, 4),
-                   "Deviation of the logarithm by which each window's rate is off."),
+                   "Standard deviation of the logarithm of each window's random factor on the rate."),
         sim::field("day", &P::day, "Daily cycle of the rate."),
         sim::field("start_hour", &P::start_hour, Unit::none, sim::between(0, 24), "Hour of the day at time 0.")};
   }
@@ -135,7 +137,7 @@ class WindowedGamma final : public ArrivalProcess {
 
 void add_windowed_gamma(ArrivalRegistry& registry) {
   registry.add<WindowedGammaParams>(
-      "windowed_gamma", "Gamma gaps whose rate and shape change by windows and by the hour (BurstGPT)",
+      "windowed_gamma", "Gamma-distributed gaps whose rate and shape change by windows and by the hour (BurstGPT).",
       [](const WindowedGammaParams& params) { return std::make_unique<WindowedGamma>(params); });
 }
 

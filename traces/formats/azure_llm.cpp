@@ -9,7 +9,7 @@ namespace orrery::traces::formats {
 Format azure_llm() {
   static constexpr CsvFormat kColumns{
       .arrival = "TIMESTAMP", .clock = CsvFormat::Clock::utc, .prompt = "ContextTokens", .output = "GeneratedTokens"};
-  return {"azure_llm", "Azure LLM inference traces (CSV: TIMESTAMP, ContextTokens, GeneratedTokens)",
+  return {"azure_llm", "Azure LLM inference traces (CSV: TIMESTAMP, ContextTokens, GeneratedTokens).",
           [](std::string_view line) {
             return has_columns(line, {"TIMESTAMP", "ContextTokens", "GeneratedTokens"});
           },

@@ -9,7 +9,7 @@ namespace orrery::traces::formats {
 Format burstgpt() {
   static constexpr CsvFormat kColumns{
       .arrival = "Timestamp", .prompt = "Request tokens", .output = "Response tokens", .session = "Session ID"};
-  return {"burstgpt", "BurstGPT traces (CSV: Timestamp, Request tokens, Response tokens[, Session ID])",
+  return {"burstgpt", "BurstGPT traces (CSV: Timestamp, Request tokens, Response tokens[, Session ID]).",
           [](std::string_view line) {
             return has_columns(line, {"Timestamp", "Request tokens", "Response tokens"});
           },

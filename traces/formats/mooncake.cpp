@@ -11,7 +11,7 @@ Format mooncake() {
                                      .prompt = "input_length",
                                      .output = "output_length",
                                      .prefix = "hash_ids"};
-  return {"mooncake", "Mooncake traces (JSON lines: timestamp in ms, input_length, output_length[, hash_ids])",
+  return {"mooncake", "Mooncake traces (JSON lines: timestamp in ms, input_length, output_length[, hash_ids]).",
           [](std::string_view line) { return has_key(line, "input_length") && has_key(line, "output_length"); },
           [](const TraceParams&) { return make_jsonl_parser(kKeys); }};
 }

@@ -14,7 +14,7 @@ Format orrery_csv() {
                                       .extras = true};
   return {"orrery_csv",
           "Orrery's table (CSV: [arrived_s,] prompt_tokens, output_tokens[, session, prefix_blocks, priority, tenant, "
-          "predicted_tokens])",
+          "predicted_tokens]).",
           [](std::string_view line) {
             return has_columns(line, {"prompt_tokens", "output_tokens"});
           },

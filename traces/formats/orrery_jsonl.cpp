@@ -13,7 +13,7 @@ Format orrery_jsonl() {
                                      .extras = true};
   return {"orrery_jsonl",
           "Orrery's JSON lines: arrived_s, prompt_tokens, output_tokens[, session, prefix_blocks, priority, tenant, "
-          "predicted_tokens]",
+          "predicted_tokens].",
           [](std::string_view line) { return has_key(line, "prompt_tokens") && has_key(line, "output_tokens"); },
           [](const TraceParams&) { return make_jsonl_parser(kKeys); }};
 }

@@ -8,7 +8,7 @@ namespace orrery::traces::formats {
 Format vidur() {
   static constexpr CsvFormat kColumns{
       .arrival = "arrived_at", .arrival_optional = true, .prompt = "num_prefill_tokens", .output = "num_decode_tokens"};
-  return {"vidur", "Vidur traces (CSV: [arrived_at,] num_prefill_tokens, num_decode_tokens)",
+  return {"vidur", "Vidur traces (CSV: [arrived_at,] num_prefill_tokens, num_decode_tokens).",
           [](std::string_view line) {
             return has_columns(line, {"num_prefill_tokens", "num_decode_tokens"});
           },

@@ -50,7 +50,7 @@ class VllmLog final : public LineParser {
 }  // namespace
 
 Format vllm_log() {
-  return {"vllm_log", "Log of a vLLM run (CSV or JSON lines: arrived_at, num_prefill_tokens, num_decode_tokens)",
+  return {"vllm_log", "Log of a vLLM run (CSV or JSON lines: arrived_at, num_prefill_tokens, num_decode_tokens).",
           [](std::string_view line) {
             return has_columns(line, {"num_prefill_tokens", "num_decode_tokens", "first_token_at"}) ||
                    has_columns(line, {"arrival_time", "num_prompt_tokens", "num_generation_tokens"}) ||

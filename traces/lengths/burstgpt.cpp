@@ -60,11 +60,11 @@ struct BurstgptParams {
   double prompt_mean = 478;
   double prompt_cv = 1.066;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("service", &BurstgptParams::service, "Whose answers."),
+    return sim::FieldTable{sim::field("service", &BurstgptParams::service, "Service whose outputs are drawn."),
                            sim::field("prompt_mean", &BurstgptParams::prompt_mean, sim::Unit::tokens,
-                                      sim::between(1, 1e6), "Mean prompt."),
+                                      sim::between(1, 1e6), "Mean length of a prompt."),
                            sim::field("prompt_cv", &BurstgptParams::prompt_cv, sim::Unit::ratio, sim::between(0, 10),
-                                      "Deviation of prompts over their mean (log-normal).")};
+                                      "Coefficient of variation of prompt lengths (log-normal).")};
   }
 };
 
@@ -102,7 +102,7 @@ class Burstgpt final : public LengthSampler {
 }  // namespace
 
 void add_burstgpt(LengthRegistry& registry) {
-  registry.add<BurstgptParams>("burstgpt", "Prompts of conversations, and answers given the prompt (BurstGPT)",
+  registry.add<BurstgptParams>("burstgpt", "Prompts of conversations, and outputs given the prompt (BurstGPT).",
                                [](const BurstgptParams& params) { return std::make_unique<Burstgpt>(params); });
 }
 

@@ -24,7 +24,7 @@ class Empirical final : public LengthSampler {
 
 void add_empirical(LengthRegistry& registry, const FormatTable& formats) {
   registry.add<TraceParams>(
-      "empirical", "Rows of a real trace, drawn with replacement",
+      "empirical", "Rows of a real trace, drawn with replacement.",
       [formats](const TraceParams& params) { return std::make_unique<Empirical>(params, formats); });
 }
 

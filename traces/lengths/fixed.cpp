@@ -9,8 +9,8 @@ struct FixedParams {
   std::int64_t output = 128;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("prompt", &FixedParams::prompt, sim::Unit::tokens, kTokens, "Tokens of every prompt."),
-        sim::field("output", &FixedParams::output, sim::Unit::tokens, kTokens, "Tokens of every answer.")};
+        sim::field("prompt", &FixedParams::prompt, sim::Unit::tokens, kTokens, "Length of every prompt."),
+        sim::field("output", &FixedParams::output, sim::Unit::tokens, kTokens, "Length of every output.")};
   }
 };
 
@@ -26,7 +26,7 @@ class Fixed final : public LengthSampler {
 }  // namespace
 
 void add_fixed(LengthRegistry& registry) {
-  registry.add<FixedParams>("fixed", "The same lengths for every request",
+  registry.add<FixedParams>("fixed", "The same lengths for every request.",
                             [](const FixedParams& params) { return std::make_unique<Fixed>(params); });
 }
 

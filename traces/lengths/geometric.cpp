@@ -16,9 +16,10 @@ struct GeometricParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("prompt_mean", &GeometricParams::prompt_mean, Unit::tokens, kTokens, "Mean tokens of a prompt."),
-        sim::field("output_mean", &GeometricParams::output_mean, Unit::tokens, kTokens, "Mean tokens of an answer."),
-        sim::field("fixed_prompt", &GeometricParams::fixed_prompt, "Every prompt has prompt_mean tokens, rounded.")};
+        sim::field("prompt_mean", &GeometricParams::prompt_mean, Unit::tokens, kTokens, "Mean length of a prompt."),
+        sim::field("output_mean", &GeometricParams::output_mean, Unit::tokens, kTokens, "Mean length of an output."),
+        sim::field("fixed_prompt", &GeometricParams::fixed_prompt,
+                   "Whether every prompt has prompt_mean tokens, rounded.")};
   }
 };
 
@@ -43,7 +44,7 @@ class Geometric final : public LengthSampler {
 }  // namespace
 
 void add_geometric(LengthRegistry& registry) {
-  registry.add<GeometricParams>("geometric", "Memoryless lengths: the exponential distribution in whole tokens",
+  registry.add<GeometricParams>("geometric", "Memoryless lengths: the exponential distribution in whole tokens.",
                                 [](const GeometricParams& params) { return std::make_unique<Geometric>(params); });
 }
 

@@ -18,12 +18,12 @@ struct LogNormalParams {
     using sim::Unit;
     constexpr auto kSpread = sim::between(0, 100);
     return sim::FieldTable{
-        sim::field("prompt_mean", &LogNormalParams::prompt_mean, Unit::tokens, kTokens, "Mean tokens of a prompt."),
+        sim::field("prompt_mean", &LogNormalParams::prompt_mean, Unit::tokens, kTokens, "Mean length of a prompt."),
         sim::field("prompt_cv", &LogNormalParams::prompt_cv, Unit::ratio, kSpread,
-                   "Deviation of prompts over their mean."),
-        sim::field("output_mean", &LogNormalParams::output_mean, Unit::tokens, kTokens, "Mean tokens of an answer."),
+                   "Coefficient of variation of prompt lengths."),
+        sim::field("output_mean", &LogNormalParams::output_mean, Unit::tokens, kTokens, "Mean length of an output."),
         sim::field("output_cv", &LogNormalParams::output_cv, Unit::ratio, kSpread,
-                   "Deviation of answers over their mean.")};
+                   "Coefficient of variation of output lengths.")};
   }
 };
 
@@ -54,7 +54,7 @@ class LogNormal final : public LengthSampler {
 }  // namespace
 
 void add_log_normal(LengthRegistry& registry) {
-  registry.add<LogNormalParams>("log_normal", "Independent log-normal lengths with given means and spreads",
+  registry.add<LogNormalParams>("log_normal", "Independent log-normal lengths with given means and spreads.",
                                 [](const LogNormalParams& params) { return std::make_unique<LogNormal>(params); });
 }
 

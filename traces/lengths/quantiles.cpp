@@ -20,8 +20,9 @@ struct QuantilePoint {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::required(sim::field("share", &QuantilePoint::share, sim::Unit::ratio, sim::between(0, 1),
-                                 "Share of the lengths that are at most so long.")),
-        sim::required(sim::field("tokens", &QuantilePoint::tokens, sim::Unit::tokens, kTokens, "Length."))};
+                                 "Share of the lengths that are at most this long.")),
+        sim::required(
+            sim::field("tokens", &QuantilePoint::tokens, sim::Unit::tokens, kTokens, "Length at this quantile."))};
   }
 };
 
@@ -32,10 +33,12 @@ struct QuantilesParams {
     using Q = QuantilesParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("prompt", &Q::prompt, "Quantiles of prompts, rising, from share 0 to share 1.")),
-        sim::required(sim::field("output", &Q::output, "Quantiles of answers, likewise.")),
-        sim::field("prompt_mean", &Q::prompt_mean, Unit::tokens, kTokens, "Mean prompt; null: straight lines between."),
-        sim::field("output_mean", &Q::output_mean, Unit::tokens, kTokens, "Mean answer; null: straight lines.")};
+        sim::required(sim::field("prompt", &Q::prompt, "Quantiles of prompt lengths, rising from share 0 to share 1.")),
+        sim::required(sim::field("output", &Q::output, "Quantiles of output lengths, rising from share 0 to share 1.")),
+        sim::field("prompt_mean", &Q::prompt_mean, Unit::tokens, kTokens,
+                   "Mean length of a prompt, which shapes the curve between quantiles; null: straight lines."),
+        sim::field("output_mean", &Q::output_mean, Unit::tokens, kTokens,
+                   "Mean length of an output, which shapes the curve between quantiles; null: straight lines.")};
   }
 };
 
@@ -92,7 +95,7 @@ class Quantiles final : public LengthSampler {
 }  // namespace
 
 void add_quantiles(LengthRegistry& registry) {
-  registry.add<QuantilesParams>("quantiles", "Published quantiles and means",
+  registry.add<QuantilesParams>("quantiles", "Lengths from published quantiles and means.",
                                 [](const QuantilesParams& params) { return std::make_unique<Quantiles>(params); });
 }
 

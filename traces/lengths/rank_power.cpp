@@ -25,15 +25,16 @@ struct RankPowerParams {
     constexpr auto kMean = sim::between(1, 1e6);
     constexpr auto kExponent = sim::between(0, 20);
     return sim::FieldTable{
-        sim::field("prompt_mean", &RankPowerParams::prompt_mean, Unit::tokens, kMean, "Mean tokens of a prompt."),
+        sim::field("prompt_mean", &RankPowerParams::prompt_mean, Unit::tokens, kMean, "Mean length of a prompt."),
         sim::field("prompt_exponent", &RankPowerParams::prompt_exponent, Unit::none, kExponent,
-                   "Exponent of the prompts' law."),
-        sim::field("output_mean", &RankPowerParams::output_mean, Unit::tokens, kMean, "Mean tokens of an answer."),
+                   "Exponent of the power law of prompt lengths."),
+        sim::field("output_mean", &RankPowerParams::output_mean, Unit::tokens, kMean, "Mean length of an output."),
         sim::field("output_exponent", &RankPowerParams::output_exponent, Unit::none, kExponent,
-                   "Exponent of the answers' law."),
-        sim::field("cap", &RankPowerParams::cap, Unit::tokens, sim::between(1, 1e9), "Longest prompt or answer."),
+                   "Exponent of the power law of output lengths."),
+        sim::field("cap", &RankPowerParams::cap, Unit::tokens, sim::between(1, 1e9), "Longest prompt or output."),
         sim::field("sample", &RankPowerParams::sample, Unit::count, sim::between(0, 1e8),
-                   "Requests drawn and scaled to the mean together, all of a run as a rule; 0: by the law's mean.")};
+                   "Number of requests that are drawn together and scaled to the mean, usually all of a run; 0: scaled "
+                   "by the law's mean.")};
   }
 };
 
@@ -103,7 +104,7 @@ class RankPower final : public LengthSampler {
 }  // namespace
 
 void add_rank_power(LengthRegistry& registry) {
-  registry.add<RankPowerParams>("rank_power", "Power-law ranks scaled to a mean (Llumnix's generated traces)",
+  registry.add<RankPowerParams>("rank_power", "Power-law ranks scaled to a mean (Llumnix's generated traces).",
                                 [](const RankPowerParams& params) { return std::make_unique<RankPower>(params); });
 }
 

@@ -14,8 +14,8 @@ struct UniformParams {
     return sim::FieldTable{
         sim::field("prompt_min", &UniformParams::prompt_min, Unit::tokens, kTokens, "Shortest prompt."),
         sim::field("prompt_max", &UniformParams::prompt_max, Unit::tokens, kTokens, "Longest prompt."),
-        sim::field("output_min", &UniformParams::output_min, Unit::tokens, kTokens, "Shortest answer."),
-        sim::field("output_max", &UniformParams::output_max, Unit::tokens, kTokens, "Longest answer.")};
+        sim::field("output_min", &UniformParams::output_min, Unit::tokens, kTokens, "Shortest output."),
+        sim::field("output_max", &UniformParams::output_max, Unit::tokens, kTokens, "Longest output.")};
   }
 };
 
@@ -40,7 +40,7 @@ class Uniform final : public LengthSampler {
 }  // namespace
 
 void add_uniform(LengthRegistry& registry) {
-  registry.add<UniformParams>("uniform", "Every length between two bounds equally likely",
+  registry.add<UniformParams>("uniform", "Every length between two bounds is equally likely.",
                               [](const UniformParams& params) { return std::make_unique<Uniform>(params); });
 }
 

@@ -20,10 +20,10 @@ struct ZipfParams {
     constexpr auto kExponent = sim::between(0, 20);
     return sim::FieldTable{sim::field("prompt_max", &ZipfParams::prompt_max, Unit::tokens, kLongest, "Longest prompt."),
                            sim::field("prompt_exponent", &ZipfParams::prompt_exponent, Unit::none, kExponent,
-                                      "Exponent of the prompts' law."),
-                           sim::field("output_max", &ZipfParams::output_max, Unit::tokens, kLongest, "Longest answer."),
+                                      "Exponent of the power law of prompt lengths."),
+                           sim::field("output_max", &ZipfParams::output_max, Unit::tokens, kLongest, "Longest output."),
                            sim::field("output_exponent", &ZipfParams::output_exponent, Unit::none, kExponent,
-                                      "Exponent of the answers' law.")};
+                                      "Exponent of the power law of output lengths.")};
   }
 };
 
@@ -60,7 +60,7 @@ class Zipf final : public LengthSampler {
 }  // namespace
 
 void add_zipf(LengthRegistry& registry) {
-  registry.add<ZipfParams>("zipf", "Power-law lengths: many short, a heavy tail",
+  registry.add<ZipfParams>("zipf", "Power-law lengths: many short ones and a heavy tail.",
                            [](const ZipfParams& params) { return std::make_unique<Zipf>(params); });
 }
 

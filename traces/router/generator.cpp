@@ -186,35 +186,41 @@ sim::FieldRows<RouterGenerator> RouterGenerator::fields() {
   using G = RouterGenerator;
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::field("experts", &G::experts, Unit::count, sim::between(1, kMostExpertsOfLayer), "Experts of a layer."),
+      sim::field("experts", &G::experts, Unit::count, sim::between(1, kMostExpertsOfLayer),
+                 "Number of experts per layer."),
       sim::field("top_k", &G::top_k, Unit::count, sim::between(1, kMostExpertsOfLayer),
-                 "Experts that a token chooses."),
-      sim::field("tokens", &G::tokens, Unit::tokens, sim::between(1, 1 << 26), "Tokens of the trace."),
-      sim::field("layers", &G::layers, Unit::layers, sim::between(1, 1 << 12), "Layers with experts."),
-      sim::field("context", &G::context, Unit::tokens, sim::at_least(0), "Tokens of a text; 0: all are one text."),
+                 "Number of experts that a token chooses."),
+      sim::field("tokens", &G::tokens, Unit::tokens, sim::between(1, 1 << 26), "Number of tokens in the trace."),
+      sim::field("layers", &G::layers, Unit::layers, sim::between(1, 1 << 12), "Number of layers with experts."),
+      sim::field("context", &G::context, Unit::tokens, sim::at_least(0),
+                 "Number of tokens in a text; 0: all tokens are one text."),
       sim::field("previous", &G::previous, Unit::ratio, sim::between(0, 1),
-                 "Weight of the experts of the token before."),
-      sim::field("earlier", &G::earlier, Unit::ratio, sim::between(0, 1), "Weight of those of tokens before that."),
-      sim::field("window", &G::window, Unit::tokens, sim::between(2, 1 << 20), "How far back `earlier` reaches."),
+                 "Weight of the experts that the previous token chose."),
+      sim::field("earlier", &G::earlier, Unit::ratio, sim::between(0, 1),
+                 "Weight of the experts that tokens before the previous one chose."),
+      sim::field("window", &G::window, Unit::tokens, sim::between(2, 1 << 20),
+                 "How many tokens back `earlier` reaches."),
       sim::field("follow", &G::follow, Unit::ratio, sim::between(0, 1),
-                 "Weight of the experts that follow the token's own of the layer before."),
+                 "Weight of the experts that follow those which the token chose in the previous layer."),
       sim::field("common", &G::common, Unit::ratio, sim::between(0, 1),
-                 "Share of the domain's popularity in a text's; the rest is the text's own."),
-      sim::field("concentration", &G::concentration, Unit::none, sim::between(1e-3, 1e9),
-                 "How close the own popularity of texts is to the domain's (a Dirichlet distribution)."),
-      sim::field("spread", &G::spread, Unit::none, sim::between(1e-2, 1e6),
-                 "How even a drawn popularity is: alpha of a symmetric Dirichlet distribution."),
-      sim::field("popularity", &G::popularity, Unit::none, sim::at_least(0),
-                 "Popularity of each expert of the first layer and domain; none: drawn."),
+                 "Share of the domain's popularity in that of a text; the rest is the text's own."),
       sim::field(
-          "every_layer", &G::every_layer,
-          "Whether `popularity` is that of every layer as it stands; else other experts have it in other layers."),
-      sim::field("domains", &G::domains, Unit::count, sim::between(1, 1 << 10), "Domains whose texts take turns."),
+          "concentration", &G::concentration, Unit::none, sim::between(1e-3, 1e9),
+          "How close a text's own popularity is to the domain's: the concentration of a Dirichlet distribution."),
+      sim::field("spread", &G::spread, Unit::none, sim::between(1e-2, 1e6),
+                 "How even a drawn popularity is: the alpha of a symmetric Dirichlet distribution."),
+      sim::field("popularity", &G::popularity, Unit::none, sim::at_least(0),
+                 "Popularity of each expert in the first layer and domain; none: it is drawn."),
+      sim::field("every_layer", &G::every_layer,
+                 "Whether `popularity` holds for the same experts in every layer; otherwise other experts have it in "
+                 "other layers."),
+      sim::field("domains", &G::domains, Unit::count, sim::between(1, 1 << 10),
+                 "Number of domains, whose texts take turns."),
       sim::field("alike", &G::alike, Unit::ratio, sim::between(0, 1),
-                 "Share of popularity that domains have in common."),
+                 "Share of popularity that the domains have in common."),
       sim::field(
           "scores", &G::scores,
-          "Whether the trace has the router's scores; `blind` ones say nothing of experts that are not chosen.")};
+          "Whether the trace has the router's scores; `blind` scores say nothing of experts that are not chosen.")};
   return table;
 }
 
