@@ -37,8 +37,9 @@ sim::FieldRows<InSwitchConstants> InSwitchConstants::fields() {
   static const sim::FieldTable table{
       sim::field("ranks", &InSwitchConstants::ranks, Unit::count, sim::at_least(0),
                  "Smallest group for which the library reduces in the switch; 0: never."),
-      sim::field("chunk", &InSwitchConstants::chunk_s, Unit::seconds, sim::at_least(0),
-                 "Overhead of one pipelined chunk; the best chunking costs twice the root of chunk times transfer."),
+      sim::field(
+          "chunk", &InSwitchConstants::chunk_s, Unit::seconds, sim::at_least(0),
+          "Overhead of one pipelined chunk; with the best chunking, overheads add 2 sqrt(chunk x transfer time)."),
       sim::field("efficiency", &InSwitchConstants::efficiency, Unit::ratio, sim::between(0.01, 1),
                  "Share of the link bandwidth that is reached."),
   };

@@ -45,7 +45,7 @@ std::unique_ptr<Topology> build_star(const StarParams& params, const sim::Origin
 }  // namespace
 
 void register_star(TopologyRegistry& registry) {
-  registry.add<StarParams>("star", "Hosts around one switch that never blocks.", build_star);
+  registry.add<StarParams>("star", "Hosts around one non-blocking switch.", build_star);
 }
 
 }  // namespace orrery::hw

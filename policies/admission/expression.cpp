@@ -12,8 +12,8 @@ struct ExpressionAdmissionParams {
   RequestRule reject{"0"};
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("reject", &ExpressionAdmissionParams::reject, "A request is turned away where this is not 0.")};
+    return sim::FieldTable{sim::field("reject", &ExpressionAdmissionParams::reject,
+                                      "A request is turned away where the value of this expression is not 0.")};
   }
 };
 

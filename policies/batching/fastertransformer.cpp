@@ -19,7 +19,7 @@ struct FasterTransformerParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("max_batch", &FasterTransformerParams::max_batch, sim::Unit::sequences, sim::at_least(1),
-                   "Most sequences in a batch; null: as many as fit the cache at the context limit.")};
+                   "Most sequences in a batch; null: as many as fit the KV cache at the context limit.")};
   }
 };
 

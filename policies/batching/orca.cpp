@@ -14,10 +14,11 @@ struct OrcaParams {
   Reservation reservation = Reservation::max;
 
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::field("max_sequences", &OrcaParams::max_sequences, sim::Unit::sequences, sim::at_least(1),
-                   "Most sequences that run at once."),
-        sim::field("reservation", &OrcaParams::reservation, "KV cache reserved for a sequence at admission.")};
+    return sim::FieldTable{sim::field("max_sequences", &OrcaParams::max_sequences, sim::Unit::sequences,
+                                      sim::at_least(1), "Most sequences that run at once."),
+                           sim::field("reservation", &OrcaParams::reservation,
+                                      "KV cache reserved at admission. max: context limit; oracle: prompt and true "
+                                      "output; pow2: the same, output rounded up to a power of two.")};
   }
 };
 

@@ -25,7 +25,7 @@ struct VllmV0Params {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("max_batched_tokens", &VllmV0Params::max_batched_tokens, sim::Unit::tokens, sim::at_least(1),
-                   "Most prompt tokens in one iteration; null: the context limit, 2048 at least."),
+                   "Most prompt tokens in one iteration; null: the context limit, but at least 2048."),
         sim::field("max_sequences", &VllmV0Params::max_sequences, sim::Unit::sequences, sim::at_least(1),
                    "Most sequences that run at once."),
         sim::field("watermark", &VllmV0Params::watermark, sim::Unit::ratio, sim::between(0, 1),

@@ -233,8 +233,9 @@ class SlapoPass final : public GraphPass {
 }  // namespace
 
 void add_slapo(PassRegistry& registry) {
-  registry.add<SlapoParams>("slapo", "Schedule primitives as data: replace, fuse, shard, sync, checkpoint … (Slapo).",
-                            [](const SlapoParams& params) { return std::make_unique<SlapoPass>(params); });
+  registry.add<SlapoParams>(
+      "slapo", "Applies schedule primitives given as data: replace, fuse, shard, sync, checkpoint and others (Slapo).",
+      [](const SlapoParams& params) { return std::make_unique<SlapoPass>(params); });
 }
 
 }  // namespace orrery::policies

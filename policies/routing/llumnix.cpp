@@ -57,7 +57,7 @@ class InfaasRouter final : public Router {
 
 void add_llumnix(RouterRegistry& registry) {
   registry.add<FreenessParams>(
-      "llumnix", "The replica with the highest freeness (OSDI 2024).",
+      "llumnix", "The replica with the highest freeness (Llumnix, OSDI 2024).",
       [](const FreenessParams& params, sim::RandomStream) { return std::make_unique<FreenessRouter>(params); });
 }
 void add_infaas(RouterRegistry& registry) {

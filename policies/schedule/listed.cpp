@@ -81,9 +81,9 @@ class ListedSchedule final : public PipelineSchedule {
 }  // namespace
 
 void add_listed_schedule(ScheduleRegistry& registry) {
-  registry.add<ListedScheduleParams>("listed", "Orders given in the config.", [](const ListedScheduleParams& params) {
-    return std::make_unique<ListedSchedule>(params);
-  });
+  registry.add<ListedScheduleParams>(
+      "listed", "The order of passes on each device, as given in the config.",
+      [](const ListedScheduleParams& params) { return std::make_unique<ListedSchedule>(params); });
 }
 
 }  // namespace orrery::policies

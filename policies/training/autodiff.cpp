@@ -20,8 +20,9 @@ struct AutodiffParams {
   static constexpr auto fields() {
     using P = AutodiffParams;
     return sim::FieldTable{
-        sim::field("loss", &P::loss,
-                   "What is minimised; automatic: outputs that are numbers, else cross entropy of all outputs."),
+        sim::field(
+            "loss", &P::loss,
+            "What is minimised; automatic: outputs that are single numbers, or else the cross entropy of all outputs."),
         sim::field("optimizer", &P::optimizer, "Update rule of the parameters; none: the gradients are outputs."),
         sim::field("fused_step", &P::fused_step,
                    "Whether one kernel updates all parameters, instead of one kernel for each."),
