@@ -99,10 +99,10 @@ struct PrioritySource {
 const FigureTable<PrioritySource>& priority_table() {
   using Priority = PrioritySource;
   static const FigureTable<Priority> table{
-      {"{completed,preemptions}", "count", "Of requests of this priority (0 normal, 1 high).",
+      {"{completed,preemptions}", "count", "Completed requests and preemptions of this priority (0 normal, 1 high).",
        [](const Priority& priority) { return priority.own.completed; },
        [](const Priority& priority) { return priority.own.preemptions; }},
-      {"{ttft_s,tpot_s,e2e_s}." + latency_names(), "s", "Latencies of this priority's requests.",
+      {"{ttft_s,tpot_s,e2e_s}." + latency_names(), "s", "Latencies of requests of this priority.",
        [](const Priority& priority) { return latency(priority.own.ttft, priority.tick_s); },
        [](const Priority& priority) { return latency(priority.own.tpot, 1e-12); },
        [](const Priority& priority) { return latency(priority.own.e2e, priority.tick_s); }}};
@@ -121,13 +121,13 @@ FigureValue priorities(const FinishedRun& run) {
 
 const FigureTable<ServingMetrics>& speculation_table() {
   static const FigureTable<ServingMetrics> table{
-      {"{drafted,accepted}", "tokens", "Draft tokens verified, and those kept.", &ServingMetrics::drafted_tokens,
+      {"{drafted,accepted}", "tokens", "Draft tokens verified; draft tokens accepted.", &ServingMetrics::drafted_tokens,
        &ServingMetrics::accepted_tokens},
-      {"acceptance", "ratio", "Accepted over drafted.",
+      {"acceptance", "ratio", "Acceptance rate: accepted over drafted tokens.",
        [](const ServingMetrics& m) {
          return ratio(static_cast<double>(m.accepted_tokens), static_cast<double>(m.drafted_tokens));
        }},
-      {"tokens_a_step", "tokens", "Tokens that a decode step gives, mean.", [](const ServingMetrics& m) {
+      {"tokens_a_step", "tokens", "Mean tokens that a decode step yields for a sequence.", [](const ServingMetrics& m) {
          return 1 + static_cast<double>(m.accepted_tokens) / static_cast<double>(m.verifications);
        }}};
   return table;
@@ -136,17 +136,19 @@ const FigureTable<ServingMetrics>& speculation_table() {
 const FigureTable<RoutedTotals>& routed_table() {
   static const FigureTable<RoutedTotals> table{
       {"activated", "count",
-       "Experts of a layer that an iteration's tokens choose, mean over iterations, one layer in turn of each.",
+       "Experts of a layer that an iteration's tokens choose, mean over iterations; each iteration counts one layer, "
+       "in turn.",
        [](const RoutedTotals& it) { return ratio(static_cast<double>(it.experts), static_cast<double>(it.layers)); }},
       {"imbalance", "ratio",
-       "Rows of the rank of expert parallelism that has most of them, over the mean of the ranks, less 1.",
+       "Imbalance of experts: rows of the expert-parallel rank that has most, over the mean of the ranks, minus 1.",
        [](const RoutedTotals& it) { return ratio(static_cast<double>(it.most_rows) - it.mean_rows, it.mean_rows); }},
-      {"placements", "count", "How often experts were placed anew (policies.rebalance).",
+      {"placements", "count", "Times that experts were placed anew (policies.rebalance).",
        [](const RoutedTotals& it) { return it.placements; }},
-      {"moved", "count", "Experts that ranks copied for it, each layer's counted.",
+      {"moved", "count", "Experts that ranks copied from each other for it, counted in each layer.",
        [](const RoutedTotals& it) { return it.moved_experts; }},
-      {"moved_bytes", "B", "Their weights.", [](const RoutedTotals& it) { return it.moved_bytes; }},
-      {"move_s", "s", "Time of the copies; iterations wait for it, unless policies.rebalance.overlap.",
+      {"moved_bytes", "B", "Weights that ranks copied from each other for it.",
+       [](const RoutedTotals& it) { return it.moved_bytes; }},
+      {"move_s", "s", "Time of these copies. Iterations wait for it, unless policies.rebalance.overlap is on.",
        [](const RoutedTotals& it) { return static_cast<double>(it.move_ps) * 1e-12; }}};
   return table;
 }
@@ -161,30 +163,31 @@ std::string nobody_served(const ServingMetrics& m) {
 const FigureTable<std::string>& status_table() {
   static const FigureTable<std::string> table{
       {"status", "",
-       "`ok`; `unfinished`: of the requests that arrived none was completed; or `infeasible`: the design does not fit, "
-       "and then only reason, needed_bytes and available_bytes follow.",
+       "`ok`; `unfinished`: no request that arrived was completed; or `infeasible`: the design does not fit, and only "
+       "reason, needed_bytes and available_bytes follow.",
        [](const std::string& status) { return status; }}};
   return table;
 }
 
 const FigureTable<Infeasible>& infeasible_table() {
   static const FigureTable<Infeasible> table{
-      {"reason", "", "Why it does not fit, or why nobody was served.", &Infeasible::reason},
-      {"needed_bytes", "B", "Memory that the design needs on a device; null where memory is not what is short.",
+      {"reason", "", "Why the design does not fit, or why no request was completed.", &Infeasible::reason},
+      {"needed_bytes", "B", "Memory that the design needs on a device; null if memory is not the limit.",
        [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.needed_bytes) : Node{}; }},
-      {"available_bytes", "B", "Memory that there is.",
+      {"available_bytes", "B", "Memory that a device has; null if memory is not the limit.",
        [](const Infeasible& it) { return it.needed_bytes > 0 ? Node::integer(it.available_bytes) : Node{}; }}};
   return table;
 }
 
 const FigureTable<Binding>& binding_table() {
   static const FigureTable<Binding> table{
-      {"target", "", "The target that most requests miss: ttft, tbt or rejection.", &Binding::target},
+      {"target", "", "Target that most requests miss: ttft, tbt or rejection.", &Binding::target},
       {"cause", "",
-       "What makes it bind: prompt_chunk, decode_batch, host, preemption, prompt, queueing, kv_blocks, rejection.",
+       "Main cause of the misses: prompt_chunk, decode_batch, host, preemption, prompt, queueing, kv_blocks or "
+       "rejection.",
        [](const Binding& it) { return std::string(sim::to_string(it.cause)); }},
-      {"missed", "ratio", "Share of requests that miss it.", &Binding::missed},
-      {"text", "", "The same for people.", &Binding::text}};
+      {"missed", "ratio", "Share of requests that miss this target.", &Binding::missed},
+      {"text", "", "Target, cause and share as a sentence.", &Binding::text}};
   return table;
 }
 
@@ -193,17 +196,19 @@ const FigureTable<FinishedRun>& request_table() {
   using Run = FinishedRun;
   static const std::string spread = "." + latency_names();
   static const FigureTable<Run> table{
-      {"simulated_s", "s", "Time of the last event, or run.until.", &Run::span_s},
-      {"requests.{arrived,completed,rejected}", "requests", "How many arrived, got all their tokens, were turned away.",
+      {"simulated_s", "s", "Simulated time: that of the last event, or run.until.", &Run::span_s},
+      {"requests.{arrived,completed,rejected}", "requests",
+       "Requests that arrived, that got all their tokens, and that were rejected.",
        [](const Run& run) { return run.m.arrived; }, [](const Run& run) { return run.m.completed; },
        [](const Run& run) { return run.m.rejected; }},
       {"requests.preempted", "requests", "Requests preempted at least once.",
        [](const Run& run) { return run.m.preempted_requests; }},
-      {"requests.unfinished", "requests", "How many were not done when the run ended.",
+      {"requests.unfinished", "requests", "Requests that were not done when the run ended.",
        [](const Run& run) { return run.m.unfinished; }},
-      {"requests.preemptions", "count", "Preemptions.", [](const Run& run) { return run.m.preemptions; }},
-      {"requests.rejected_by_reason.*", "requests", "Turned away for this reason (queue_full, context_exceeded …).",
-       rejections},
+      {"requests.preemptions", "count", "Preemptions of all requests, summed.",
+       [](const Run& run) { return run.m.preemptions; }},
+      {"requests.rejected_by_reason.*", "requests",
+       "Requests rejected for this reason (queue_full, context_exceeded …).", rejections},
       {"ttft_s" + spread, "s", "Time to first token: from arrival to the first output token.",
        [](const Run& run) { return run.latency_of("ttft"); }},
       {"tbt_s" + spread, "s",
@@ -211,20 +216,21 @@ const FigureTable<FinishedRun>& request_table() {
        [](const Run& run) { return run.latency_of("tbt"); }},
       {"tpot_s" + spread, "s", "Time per output token of a request: (end - first token) / (output tokens - 1).",
        [](const Run& run) { return run.latency_of("tpot"); }},
-      {"e2e_s" + spread, "s", "From arrival to the last token.", [](const Run& run) { return run.latency_of("e2e"); }},
-      {"queueing_s" + spread, "s", "From arrival to admission.",
+      {"e2e_s" + spread, "s", "End-to-end latency: from arrival to the last token.",
+       [](const Run& run) { return run.latency_of("e2e"); }},
+      {"queueing_s" + spread, "s", "Queueing time: from arrival to first admission.",
        [](const Run& run) { return run.latency_of("queueing"); }},
-      {"normalised_latency_s" + spread, "s", "E2E latency of a request over its output tokens.",
+      {"normalised_latency_s" + spread, "s", "End-to-end latency of a request divided by its output tokens.",
        [](const Run& run) { return run.latency_of("normalised_latency"); }},
       {"priorities.*", priority_table().infos(), priorities},
       {"slo.attainment", "ratio",
-       "Share of requests whose TTFT is within slo.ttft and the P99 of whose own TBTs is within slo.tbt; rejected ones "
-       "do not count as met.",
+       "Attainment: share of requests whose TTFT is within slo.ttft and whose own P99 TBT is within slo.tbt; rejected "
+       "requests count as missed.",
        [](const Run& run) {
          return ratio(static_cast<double>(run.m.verdicts.attained), static_cast<double>(run.m.measured));
        }},
-      {"slo.goodput_per_s", "1/s", "Requests a second that attain the SLO.", goodput},
-      {"slo.{missed_ttft,missed_tbt}", "requests", "Completed requests that miss that target; some miss both.",
+      {"slo.goodput_per_s", "1/s", "Goodput: requests per second that attain the SLO.", goodput},
+      {"slo.{missed_ttft,missed_tbt}", "requests", "Completed requests that miss this target; some miss both.",
        [](const Run& run) { return run.m.verdicts.missed_ttft; },
        [](const Run& run) { return run.m.verdicts.missed_tbt; }},
       {"binds", binding_table().infos(), [](const Run& run) -> FigureValue {
@@ -238,44 +244,48 @@ const FigureTable<FinishedRun>& request_table() {
 const FigureTable<FinishedRun>& device_table() {
   using Run = FinishedRun;
   static const FigureTable<Run> table{
-      {"throughput.requests_per_s", "1/s", "Completed requests over simulated_s.",
+      {"throughput.requests_per_s", "1/s", "Completed requests per second of simulated_s.",
        [](const Run& run) { return run.per_s(run.m.completed); }},
       {"throughput.{output_tokens_per_s,total_tokens_per_s}", "1/s",
-       "Output tokens (prompt and output tokens) of completed requests over simulated_s.",
+       "Output tokens (total: prompt and output tokens) of completed requests per second of simulated_s.",
        [](const Run& run) { return run.per_s(run.m.output_tokens); },
        [](const Run& run) { return run.per_s(run.m.prompt_tokens + run.m.output_tokens); }},
-      {"tokens.{prompt,output}", "tokens", "Of completed requests.", [](const Run& run) { return run.m.prompt_tokens; },
-       [](const Run& run) { return run.m.output_tokens; }},
-      {"tokens.processed", "tokens", "Computed by all replicas, recomputation included.",
+      {"tokens.{prompt,output}", "tokens", "Prompt and output tokens of completed requests.",
+       [](const Run& run) { return run.m.prompt_tokens; }, [](const Run& run) { return run.m.output_tokens; }},
+      {"tokens.processed", "tokens", "Tokens computed by all replicas, recomputation included.",
        [](const Run& run) { return run.m.processed_tokens; }},
       {"utilisation.mfu", "ratio",
-       "Model FLOPs utilisation: FLOPs that the model needs over peak FLOPs of all devices over simulated_s.",
+       "Model FLOPs utilisation: FLOPs that the model needs over the peak FLOPs of all devices during simulated_s.",
        [](const Run& run) {
          return ratio(static_cast<double>(run.m.cost.flops), run.result.machine.peak_flops() * run.span_s);
        }},
-      {"utilisation.mbu", "ratio", "Memory bandwidth utilisation: bytes moved over peak bandwidth, likewise.",
+      {"utilisation.mbu", "ratio",
+       "Memory bandwidth utilisation: bytes moved over what all devices could move at peak bandwidth during "
+       "simulated_s.",
        [](const Run& run) {
          return ratio(static_cast<double>(run.m.cost.dram_bytes), run.result.machine.peak_bytes_per_s() * run.span_s);
        }},
-      {"utilisation.busy", "ratio", "Share of the time in which an iteration runs, mean over replicas.", busy_share},
+      {"utilisation.busy", "ratio", "Share of time in which a replica runs an iteration, mean over replicas.",
+       busy_share},
       {"utilisation.prompt_time", "ratio",
-       "Share of device time that prompt tokens take, if an iteration's goes to its tokens in equal parts; of runs "
-       "that "
-       "are watched: those with targets, and plans.",
+       "Share of device time that prompt tokens take, with an iteration's time divided equally among its tokens. Only "
+       "in runs with targets, and in plans.",
        [](const Run& run) {
          return run.result.prompt_time_share ? FigureValue(*run.result.prompt_time_share) : std::nullopt;
        }},
       {"energy_j.{total,idle,compute,memory,network}", "J",
-       "Of all devices: what they draw always, by FLOPs, by bytes of memory, by bytes of links; total is their sum.",
+       "Energy of all devices: idle power, and dynamic energy of FLOPs, memory traffic and link traffic; total is "
+       "their sum.",
        [](const Run& run) { return run.idle_j + run.dynamic_j; }, &Run::idle_j,
        [](const Run& run) { return joules_of(run.m.cost.compute_pj); },
        [](const Run& run) { return joules_of(run.m.cost.memory_pj); },
        [](const Run& run) { return joules_of(run.m.cost.network_pj); }},
-      {"energy_per_output_token_j", "J", "Total energy over output tokens.",
+      {"energy_per_output_token_j", "J", "Total energy divided by output tokens.",
        [](const Run& run) { return ratio(run.idle_j + run.dynamic_j, static_cast<double>(run.m.output_tokens)); }},
-      {"memory_bytes.peak", "B", "Of one device: weights and the most KV in use.",
+      {"memory_bytes.peak", "B", "Peak memory use of one device: weights and the most KV in use.",
        [](const Run& run) { return run.memory.weights + run.memory.kv_peak; }},
-      {"memory_bytes.{weights,kv_peak,kv_capacity}", "B", "Of one device: weights, most KV in use, room for KV.",
+      {"memory_bytes.{weights,kv_peak,kv_capacity}", "B",
+       "Memory of one device: weights, most KV in use, capacity for KV.",
        [](const Run& run) { return run.memory.weights; }, [](const Run& run) { return run.memory.kv_peak; },
        [](const Run& run) { return run.memory.kv_capacity; }}};
   return table;
@@ -293,9 +303,9 @@ const FigureTable<FinishedRun>& part_table() {
       {"host", host_figures(),
        [](const Run& run) { return run.result.host.any() ? FigureValue(summarise(run.result.host)) : std::nullopt; }},
       {"network.**", "",
-       "Of machine.network. `waited_s`: the time by which iterations lasted longer than alone in it as it was "
+       "Figures of machine.network. `waited_s`: by how much iterations lasted longer than alone on the network as "
        "configured, summed. The members jobs, flows, links (null where collectives were priced by a formula) and "
-       "rerouted are as summary.json of a network run has them.",
+       "rerouted are as in summary.json of a network run.",
        [](const Run& run) { return run.result.network ? FigureValue(*run.result.network) : std::nullopt; }},
       {"replicas.*", replica_figures(),
        [](const Run& run) { return summarise(run.result.replicas, run.result.machine, run.span_s); }},
@@ -314,12 +324,12 @@ const FigureTable<FinishedRun>& part_table() {
          if (!run.result.programs) return std::nullopt;
          return summarise_programs(*run.result.programs, run.span_s, run.scale);
        }},
-      {"passes.*.*", "", "What each pass over the operator graph tells of itself (of the first kind of replica).",
+      {"passes.*.*", "", "Figures that each pass over the operator graph reports, for the first kind of replica.",
        [](const Run& run) {
          return run.result.machine.passes.is_null() ? std::nullopt : FigureValue(run.result.machine.passes);
        }},
       {"iterations", "count", "Iterations of all replicas.", [](const Run& run) { return run.m.iterations; }},
-      {"events", "count", "Events of the engine; leaps make them fewer than iterations.",
+      {"events", "count", "Events of the simulation engine; run.leap makes them fewer than iterations.",
        [](const Run& run) { return static_cast<std::int64_t>(run.result.events); }}};
   return table;
 }

@@ -22,35 +22,36 @@ double idle_share(const ReplicaResult& did, std::int64_t workers) {
 const FigureTable<ReplicaSource>& replica_table() {
   using Replica = ReplicaSource;
   static const FigureTable<Replica> table{
-      {"{group,part}", "", "Group of cluster.replicas, part.",
+      {"{group,part}", "", "Name of the replica's group in cluster.replicas; part that it is built from.",
        [](const Replica& replica) { return replica.group.name; },
        [](const Replica& replica) { return replica.group.part; }},
       {"devices", "count", "Devices of the replica.", [](const Replica& replica) { return replica.group.devices; }},
       {"role", "", "Role (both, prefill, decode).", [](const Replica& replica) { return replica.group.role; }},
-      {"{requests,completed}", "requests", "Given to the replica; ended there.",
+      {"{requests,completed}", "requests", "Requests routed to the replica; requests completed there.",
        [](const Replica& replica) { return replica.did.requests; },
        [](const Replica& replica) { return replica.did.completed; }},
-      {"{output_tokens,processed_tokens}", "tokens", "Output tokens of its requests; tokens that it computed.",
+      {"{output_tokens,processed_tokens}", "tokens", "Output tokens of its requests; all tokens that it computed.",
        [](const Replica& replica) { return replica.did.output_tokens; },
        [](const Replica& replica) { return replica.did.processed_tokens; }},
-      {"{iterations,preemptions}", "count", "Its iterations and preemptions.",
+      {"{iterations,preemptions}", "count", "Iterations and preemptions of the replica.",
        [](const Replica& replica) { return replica.did.iterations; },
        [](const Replica& replica) { return replica.did.preemptions; }},
-      {"busy", "ratio", "Share of the time in which it runs an iteration; of a pipeline, mean over stages.",
+      {"busy", "ratio", "Share of time in which the replica runs an iteration; mean over stages in a pipeline.",
        [](const Replica& replica) { return ratio(seconds_of(replica.did.busy_ps), replica.span_s); }},
-      {"bubbles", "ratio", "Of a pipeline: 1 - work / (stages x time in which anything was in it).",
+      {"bubbles", "ratio", "Bubble share of a pipeline: 1 - work / (stages x time in which anything was in it).",
        [](const Replica& replica) -> FigureValue {
          if (replica.group.stages == 1) return std::nullopt;
          return idle_share(replica.did, replica.group.stages);
        }},
-      {"lock_step_wait", "ratio", "Of lanes in lock step: 1 - work / (lanes x time of their steps).",
+      {"lock_step_wait", "ratio",
+       "Share of time that lanes in lock step wait for each other: 1 - work / (lanes x time of their steps).",
        [](const Replica& replica) -> FigureValue {
          if (!replica.group.lock_step) return std::nullopt;
          return idle_share(replica.did, replica.group.lanes);
        }},
-      {"kv_peak_bytes", "B", "Most KV in use on one of its devices.",
+      {"kv_peak_bytes", "B", "Most KV in use on one device of the replica.",
        [](const Replica& replica) { return replica.did.kv_peak_bytes; }},
-      {"dynamic_energy_j", "J", "Energy of its iterations, without idle.", [](const Replica& replica) {
+      {"dynamic_energy_j", "J", "Energy of the replica's iterations, without idle energy.", [](const Replica& replica) {
          const RunCost& cost = replica.did.cost;
          return joules_of(cost.compute_pj + cost.memory_pj + cost.network_pj);
        }}};
@@ -86,7 +87,8 @@ sim::Node aborted_by_reason(const MigrationTotals& moved) {
 const FigureTable<ClusterSource>& cluster_table() {
   using Source = ClusterSource;
   static const FigureTable<Source> table{
-      {"kv_transfers.{count,bytes,mean_s}", "count, B, s", "Copies of KV from prefill to decode replicas.",
+      {"kv_transfers.{count,bytes,mean_s}", "count, B, s",
+       "Copies of KV from prefill to decode replicas: number, bytes, mean time.",
        [](const Source& cluster) { return cluster.totals.transfers.count; },
        [](const Source& cluster) { return cluster.totals.transfers.bytes; },
        [](const Source& cluster) {
@@ -94,32 +96,32 @@ const FigureTable<ClusterSource>& cluster_table() {
          return ratio(seconds_of(transfers.ps), static_cast<double>(transfers.count));
        }},
       {"migrations.{completed,aborted}", "count",
-       "Running requests that moved to another replica; attempts that came to nothing.",
+       "Running requests that migrated to another replica; migrations that were aborted.",
        [](const Source& cluster) { return cluster.totals.migrations.completed; },
        [](const Source& cluster) { return aborted(cluster.totals.migrations); }},
-      {"migrations.aborted_by_reason.*", "count", "The latter by reason.",
+      {"migrations.aborted_by_reason.*", "count", "Aborted migrations by reason.",
        [](const Source& cluster) { return aborted_by_reason(cluster.totals.migrations); }},
-      {"migrations.{bytes,downtime_s}", "B, s", "Bytes copied; mean time in which a moved request stood still.",
+      {"migrations.{bytes,downtime_s}", "B, s", "Bytes copied; mean time in which a migrating request did not advance.",
        [](const Source& cluster) { return cluster.totals.migrations.bytes; },
        [](const Source& cluster) {
          const MigrationTotals& moved = cluster.totals.migrations;
          return ratio(seconds_of(moved.downtime_ps), static_cast<double>(moved.completed));
        }},
       {"{failures,rerouted,parked}", "count",
-       "Replicas that failed; requests routed again; requests that found nobody up and waited.",
+       "Failures of replicas; requests routed again; requests that found no replica up and waited.",
        [](const Source& cluster) { return cluster.totals.failures; },
        [](const Source& cluster) { return cluster.totals.rerouted; },
        [](const Source& cluster) { return cluster.totals.parked; }},
       {"cold_starts.count", "count", "Replicas that were started during the run.",
        [](const Source& cluster) { return cluster.totals.cold_starts; }},
       {"cold_starts.{mean_s,scheduling_s,allocation_s,code_s,load_s}", "s",
-       "Mean time of a start, and of its components.",
+       "Mean time of a cold start, and of its components.",
        [](const Source& cluster) { return cluster.of_a_start(cluster.totals.cold.total()); },
        [](const Source& cluster) { return cluster.of_a_start(cluster.totals.cold.scheduling); },
        [](const Source& cluster) { return cluster.of_a_start(cluster.totals.cold.allocation); },
        [](const Source& cluster) { return cluster.of_a_start(cluster.totals.cold.code); },
        [](const Source& cluster) { return cluster.of_a_start(cluster.totals.cold.load); }},
-      {"{up_s,idle_s}", "s", "Time that replicas were up, summed; and of it without work.",
+      {"{up_s,idle_s}", "s", "Time that replicas were up, summed; the part of it in which they had no work.",
        [](const Source& cluster) { return cluster.seconds(cluster.totals.up_ticks); },
        [](const Source& cluster) { return cluster.seconds(cluster.totals.up_ticks - cluster.totals.busy_ticks); }}};
   return table;

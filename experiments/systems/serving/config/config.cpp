@@ -331,28 +331,28 @@ sim::FieldRows<ModelParams> ModelParams::fields() {
           names_model(sim::required(sim::field("config", &ModelParams::config, sim::Unit::reference, sim::any_value(),
                                                "A Hugging Face config.json, or \"catalog:NAME\"."))),
           sim::field("dtype", &ModelParams::dtype,
-                     "Number format of activations; of weights and KV cache too, where they have none of their own."),
+                     "Number format of activations, and of weights and KV cache where these have none of their own."),
           sim::field("weight_dtype", &ModelParams::weight_format,
                      "Format of the weights of attention and feed-forward; null: as published (quantization_config)."),
           sim::field("expert_dtype", &ModelParams::expert_format,
                      "Format of the weights of experts; null: weight_dtype, or as published."),
           sim::field("kv_dtype", &ModelParams::kv_dtype, "Format of cached keys and values; null: dtype."),
           sim::field("activation_scales", &ModelParams::activation_scales,
-                     "What turns activations into the 8 or 4 bits of weights. `fused`: the kernel that writes them. "
-                     "`block`: a pass before each product, with scales by block. `tensor`: three kernels that find one "
-                     "scale for all (vLLM of 2024 with --quantization fp8)."),
+                     "What quantises activations to the 8 or 4 bits of the weights. `fused`: the kernel that writes "
+                     "them. `block`: a pass before each product, with one scale per block. `tensor`: three kernels "
+                     "that find one scale for the whole tensor (vLLM of 2024 with --quantization fp8)."),
           sim::field("sampler", &ModelParams::sampler,
-                     "How the next token is found: the largest logit (greedy), or a draw, which takes five passes over "
-                     "the logits in fp32 (random)."),
+                     "How the next token is chosen. `greedy`: the largest logit. `random`: a draw, which takes five "
+                     "passes over the logits in fp32."),
           sim::field("router", &ModelParams::router, "How tokens choose experts (models with experts).")},
       graph_source_fields<ModelParams>());
   return table;
 }
 
 sim::FieldRows<PredictorParams> PredictorParams::fields() {
-  static const sim::FieldTable table{
-      sim::field("sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
-                 "Deviation of the logarithm of predicted over true length; 0: always right.")};
+  static const sim::FieldTable table{sim::field(
+      "sigma", &PredictorParams::sigma, sim::Unit::none, sim::between(0, 10),
+      "Standard deviation of the logarithm of predicted over true length; 0: predictions are always right.")};
   return table;
 }
 
@@ -361,73 +361,78 @@ sim::FieldRows<WorkloadParams> WorkloadParams::fields() {
       sim::field("rate_scale", &WorkloadParams::rate_scale, sim::Unit::ratio, sim::positive(),
                  "Arrival times are divided by this: 2 doubles the request rate."),
       sim::field("limit", &WorkloadParams::limit, sim::Unit::requests, sim::at_least(1),
-                 "Use only the first requests (or instances of a program); null: all."),
+                 "Use only this many requests (or instances of a program), the first ones; null: all."),
       sim::field("skip", &WorkloadParams::skip, sim::Unit::requests, sim::between(0, 1e12),
-                 "Requests of a trace that are left out before the first; arrivals count from the last of them."),
-      sim::field(
-          "clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
-          "Closed loop: requests come one after the other from this many clients, whatever their arrivals; null: "
-          "at their arrivals."),
+                 "Requests left out at the start of a trace; arrival times count from the last of them."),
+      sim::field("clients", &WorkloadParams::clients, sim::Unit::count, sim::between(1, 1e7),
+                 "Closed loop: this many clients each send one request after the other and ignore arrival times. null: "
+                 "requests arrive at their own times."),
       sim::field("think_time", &WorkloadParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
-                 "Of a client between an answer and its next request."),
+                 "Pause of a client between an answer and its next request."),
       sim::field("predictor", &WorkloadParams::predictor,
-                 "Predicts the length of answers for policies that look at it; null: none, or the trace's."),
+                 "Predicts the length of answers for policies that use it. null: the trace's predictions, or none."),
       sim::only_if_given(sim::field("router", &WorkloadParams::router,
                                     "Which experts each token chooses: a router trace replayed beside the requests, in "
                                     "place of the closed form of model.router.")),
-      sim::only_if_given(sim::field("trace", &WorkloadParams::trace, "Replay a trace file.")),
-      sim::only_if_given(sim::field("generator", &WorkloadParams::generator, "Or draw requests at random.")),
-      sim::only_if_given(sim::field("program", &WorkloadParams::program, "Or run programs that call the model.")),
+      sim::only_if_given(sim::field("trace", &WorkloadParams::trace, "Requests replayed from a trace file.")),
+      sim::only_if_given(
+          sim::field("generator", &WorkloadParams::generator, "Requests drawn at random, in place of a trace.")),
+      sim::only_if_given(sim::field("program", &WorkloadParams::program,
+                                    "Requests sent by programs that call the model, in place of a trace.")),
       sim::only_if_given(
           sim::choice("arrivals", &WorkloadParams::arrivals, "poisson",
-                      "Arrival times drawn at random in place of the trace's (and for traces that have none)."))};
+                      "Arrival times drawn at random in place of the trace's; needed for traces that have none."))};
   return table;
 }
 
 sim::FieldRows<ReplicaParams> ReplicaParams::fields() {
   static const sim::FieldTable table{
       sim::field("tensor_parallel", &ReplicaParams::tensor_parallel, sim::Unit::count, sim::at_least(1),
-                 "Devices that share every layer; null: all of the machine's."),
-      sim::field("expert_parallel", &ReplicaParams::expert_parallel, sim::Unit::count, sim::at_least(1),
-                 "Groups of those devices that share out the experts; 1: every device has a slice of every expert."),
-      sim::field("memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
-                 "Share of device memory kept from weights and KV cache (activations, workspace, fragmentation)."),
-      sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
-                 "Most tokens of a request, prompt and output; null: the model's limit."),
-      sim::field("kv_blocks", &ReplicaParams::kv_blocks, sim::Unit::blocks, sim::between(1, 1e9),
-                 "Blocks of the KV cache, as your engine reports them; null: what memory has room for."),
-      sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
-                                    "Weights in host memory, which come over the host link in every iteration.")),
-      sim::only_if_given(sim::field("expert_exchange", &ReplicaParams::expert_exchange,
-                                    "Rows of experts among data-parallel devices by kernels made for it (DeepEP), in "
-                                    "place of a library's all-to-all.")),
+                 "Devices that split every layer (tensor parallelism); null: all of the machine's."),
       sim::field(
-          "read_prefix_once", &ReplicaParams::read_prefix_once,
-          "Attention of decodes reads what sequences share once for up to 64 rows of queries, in one fused kernel."),
+          "expert_parallel", &ReplicaParams::expert_parallel, sim::Unit::count, sim::at_least(1),
+          "Groups of those devices that divide the experts among them; 1: every device has a slice of every expert."),
+      sim::field(
+          "memory_margin", &ReplicaParams::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
+          "Share of device memory that weights and KV cache may not use (activations, workspace, fragmentation)."),
+      sim::field("max_context", &ReplicaParams::max_context, sim::Unit::tokens, sim::between(2, 2e9),
+                 "Most tokens of a request, prompt and output together; null: the model's limit."),
+      sim::field("kv_blocks", &ReplicaParams::kv_blocks, sim::Unit::blocks, sim::between(1, 1e9),
+                 "Number of KV blocks, as your engine reports it; null: as many as fit in memory."),
+      sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
+                                    "Weights kept in host memory and copied over the host link in every iteration.")),
+      sim::only_if_given(sim::field("expert_exchange", &ReplicaParams::expert_exchange,
+                                    "Exchange of expert rows among data-parallel devices by specialised kernels "
+                                    "(DeepEP), in place of a library's all-to-all.")),
+      sim::field("read_prefix_once", &ReplicaParams::read_prefix_once,
+                 "Whether decode attention reads a prefix that sequences share once for up to 64 rows of queries, in "
+                 "one fused kernel."),
       sim::field("iteration_overhead", &ReplicaParams::iteration_overhead_s, sim::Unit::seconds, sim::between(0, 60),
                  "CPU time between two iterations (scheduling, sampling, detokenising) that the devices wait for."),
       sim::field("sequence_overhead", &ReplicaParams::sequence_overhead_s, sim::Unit::seconds, sim::between(0, 1),
-                 "The part of it that every sequence in the batch adds.")};
+                 "CPU time that every sequence in the batch adds to iteration_overhead.")};
   return table;
 }
 
 sim::FieldRows<SloParams> SloParams::fields() {
-  static const sim::FieldTable table{sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(),
-                                                "Target for the time to first token; null: none."),
-                                     sim::field("tbt", &SloParams::tbt_s, sim::Unit::seconds, sim::positive(),
-                                                "Target for the P99 of a request's times between tokens; null: none.")};
+  static const sim::FieldTable table{
+      sim::field("ttft", &SloParams::ttft_s, sim::Unit::seconds, sim::positive(),
+                 "Target for the time to first token (TTFT); null: none."),
+      sim::field("tbt", &SloParams::tbt_s, sim::Unit::seconds, sim::positive(),
+                 "Target for the P99 of a request's times between tokens (TBT); null: none.")};
   return table;
 }
 
 sim::FieldRows<TimelineParams> TimelineParams::fields() {
   static const auto table = sim::joined(
-      sim::FieldTable{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
-                      sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
-                                 "Iterations (from `begin` on) that timeline.pftrace shows; later ones are left out."),
-                      sim::field("operators", &TimelineParams::operators, sim::Unit::iterations, sim::at_least(0),
-                                 "Iterations of each replica of which it shows every operator of every layer."),
-                      sim::field("operators_begin", &TimelineParams::operators_begin_s, sim::Unit::seconds,
-                                 sim::at_least(0), "They are the first that begin from here on.")},
+      sim::FieldTable{
+          sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
+          sim::field("iterations", &TimelineParams::iterations, sim::Unit::iterations, sim::at_least(0),
+                     "How many iterations timeline.pftrace shows, counted from `begin`; later ones are left out."),
+          sim::field("operators", &TimelineParams::operators, sim::Unit::iterations, sim::at_least(0),
+                     "Iterations of each replica for which every operator of every layer is shown."),
+          sim::field("operators_begin", &TimelineParams::operators_begin_s, sim::Unit::seconds, sim::at_least(0),
+                     "Start of the iterations whose operators are shown: the first that begin from this time on.")},
       timeline_window_fields<TimelineParams>());
   return table;
 }
@@ -438,21 +443,22 @@ sim::FieldRows<RunParams> RunParams::fields() {
       sim::field("tick", &RunParams::tick_s, sim::Unit::seconds, sim::between(1e-12, 1e-3),
                  "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
       sim::field("warmup", &RunParams::warmup_s, sim::Unit::seconds, sim::at_least(0),
-                 "Requests that arrive earlier count in totals but not in latencies."),
-      sim::field("measure_until", &RunParams::measure_until_s, sim::Unit::seconds, sim::positive(),
-                 "Requests that arrive later (the cool-down) likewise; null: none."),
-      sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
-                 "End of the run; null: when all requests are done."),
-      sim::field("until_requests", &RunParams::until_requests, sim::Unit::requests, sim::at_least(1),
-                 "End of the run once so many requests are done or rejected; null: no such end."),
+                 "Requests that arrive before this time count in totals but not in latencies."),
       sim::field(
-          "replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
-          "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
+          "measure_until", &RunParams::measure_until_s, sim::Unit::seconds, sim::positive(),
+          "Requests that arrive after this time (cool-down) count in totals but not in latencies; null: no such time."),
+      sim::field("until", &RunParams::until_s, sim::Unit::seconds, sim::positive(),
+                 "Time at which the run ends; null: when all requests are done."),
+      sim::field("until_requests", &RunParams::until_requests, sim::Unit::requests, sim::at_least(1),
+                 "The run ends once this many requests are completed or rejected; null: no such limit."),
+      sim::field("replications", &RunParams::replications, sim::Unit::count, sim::between(1, 10'000),
+                 "Number of runs, with seeds seed, seed + 1, …; files come from the first, and the summary adds means "
+                 "and intervals."),
       sim::field("series_interval", &RunParams::series_interval_s, sim::Unit::seconds, sim::at_least(1e-3),
-                 "Spacing of series.csv."),
+                 "Time between two rows of series.csv."),
       sim::field("leap", &RunParams::leap,
-                 "Whether iterations that differ in nothing but context are advanced together; off is slower and "
-                 "gives the same."),
+                 "Whether iterations that differ only in context are simulated together; turning it off is slower with "
+                 "the same results."),
       sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   return table;
 }
@@ -460,26 +466,27 @@ sim::FieldRows<RunParams> RunParams::fields() {
 sim::FieldRows<PoliciesParams> PoliciesParams::fields() {
   using P = PoliciesParams;
   static const sim::FieldTable table{
-      sim::choice("batching", &P::batching, "sarathi", "Which sequences advance in an iteration."),
-      sim::choice("kvcache", &P::kvcache, "paged", "How the KV cache is handed out."),
-      sim::choice("routing", &P::routing, "round_robin", "Which replica a request goes to."),
-      sim::choice("admission", &P::admission, "all", "Whether a request may come in."),
-      sim::choice("scaling", &P::scaling, kFixedScaling, "How many replicas are up."),
-      sim::choice("power", &P::power, kHighestClock, "At which of its clocks a device runs."),
-      sim::choice("decode_scaling", &P::decode_scaling, kFixedScaling, "How many replicas of role decode are up."),
-      sim::choice("speculation", &P::speculation, "none", "Who proposes tokens for decodes, and how many."),
+      sim::choice("batching", &P::batching, "sarathi", "Chooses which sequences advance in an iteration."),
+      sim::choice("kvcache", &P::kvcache, "paged", "How KV cache memory is allocated to sequences."),
+      sim::choice("routing", &P::routing, "round_robin", "Chooses the replica that a request goes to."),
+      sim::choice("admission", &P::admission, "all", "Decides whether a request is accepted on arrival."),
+      sim::choice("scaling", &P::scaling, kFixedScaling, "Decides how many replicas are up."),
+      sim::choice("power", &P::power, kHighestClock, "Chooses at which of its clocks a device runs."),
+      sim::choice("decode_scaling", &P::decode_scaling, kFixedScaling,
+                  "Decides how many replicas of role `decode` are up."),
+      sim::choice("speculation", &P::speculation, "none", "What proposes draft tokens for decodes, and how many."),
       sim::choice("decode_routing", &P::decode_routing, "least_loaded",
-                  "Which replica of role decode a prefilled request goes to."),
-      sim::choice("migration", &P::migration, "none", "Which running requests move to another replica."),
-      sim::choice("partition", &P::partition, "even", "Which layers each stage of a pipelined replica has."),
+                  "Chooses the replica of role `decode` that a prefilled request goes to."),
+      sim::choice("migration", &P::migration, "none", "Chooses which running requests migrate to another replica."),
+      sim::choice("partition", &P::partition, "even", "Divides the layers among the stages of a pipelined replica."),
       sim::choice("placement", &P::placement, "contiguous",
-                  "Which rank of expert parallelism holds which experts (workload.router), planned on the first tokens "
-                  "of the trace."),
+                  "Chooses which expert-parallel rank holds which experts, planned on the first tokens of the trace "
+                  "(needs workload.router)."),
       sim::field("redundant", &P::redundant, sim::Unit::count, sim::between(0, 1 << 16),
-                 "Slots of a layer, over all ranks, beyond one an expert (workload.router)."),
+                 "Expert slots of a layer, over all ranks, beyond one for each expert (needs workload.router)."),
       sim::only_if_given(sim::field("rebalance", &P::rebalance,
-                                    "When the experts of a replica are placed anew while it serves (workload.router); "
-                                    "none: they stay where they are.")),
+                                    "When experts are placed anew while a replica serves (needs workload.router). None: "
+                                    "experts stay where they are.")),
       sim::only_if_given(passes_field(&P::passes))};
   return table;
 }

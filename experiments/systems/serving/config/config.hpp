@@ -207,20 +207,24 @@ struct ServingParams {
   static constexpr auto fields() {
     using S = ServingParams;
     return sim::FieldTable{
-        sim::required(sim::section("machine", &S::machine, "The hardware.")),
+        sim::required(sim::section("machine", &S::machine,
+                                   "The hardware: devices, what connects them, and how operators are priced.")),
         sim::required(sim::section("model", &S::model, "The model that is served.")),
-        sim::required(sim::section("workload", &S::workload, "The requests: a trace to replay or a generator.")),
-        sim::section("policies", &S::policies, "Who decides what."),
-        sim::section("cluster", &S::cluster, "Which replicas there are."),
+        sim::required(sim::section("workload", &S::workload,
+                                   "The requests: a trace to replay, a generator, or programs that call the model.")),
+        sim::section("policies", &S::policies,
+                     "The policies that decide on batching, memory, routing, scaling and the like."),
+        sim::section("cluster", &S::cluster, "The replicas: groups of them, transfers, failures and scaling."),
         sim::section("replica", &S::replica, "How the model is laid out on the machine."),
         sim::section("migration", &S::migration, "The link that running requests migrate over (policies.migration)."),
         sim::only_if_given(sim::section("layouts", &S::layouts,
                                         "Parallel layouts that a policy switches a replica between (Seesaw).")),
-        sim::only_if_given(sim::section("kv_tiers", &S::kv_tiers, "Memories behind a device that KV is copied to.")),
-        sim::choice("host", &S::host, "serial", "What the CPU does for an iteration."),
+        sim::only_if_given(
+            sim::section("kv_tiers", &S::kv_tiers, "Memory tiers beyond the device that KV is copied to.")),
+        sim::choice("host", &S::host, "serial", "CPU work for an iteration, and how much of it the devices wait for."),
         sim::only_if_given(sim::section("network_workload", &S::network_workload,
-                                        "What else goes over machine.network on the same clock: jobs, flows, traffic, "
-                                        "and links that change, as in the workload of a network config.")),
+                                        "Other traffic over machine.network during the run: jobs, flows, traffic and "
+                                        "links that change, as in a network config.")),
         sim::section("slo", &S::slo, "Latency targets of a request."),
         sim::section("run", &S::run, "Seed, resolution and length of the run.")};
   }

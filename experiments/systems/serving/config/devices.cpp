@@ -141,14 +141,15 @@ sim::FieldRows<AttentionMemoryParams> AttentionMemoryParams::fields() {
   using P = AttentionMemoryParams;
   static const sim::FieldTable table{
       names_part(sim::required(sim::field("part", &P::part, sim::Unit::reference, sim::any_value(),
-                                          "A part of kind attention_pim, which keeps the KV cache."))),
+                                          "Part of kind attention_pim, which keeps the KV cache."))),
       sim::annotated(sim::field("override", &P::override_, "Fields of the part to change."),
                      [](sim::FieldInfo& info, const sim::RegistrySet*) {
                        info.nested = sim::describe_params<hw::AttentionPimParams>();
                      }),
-      sim::field("schedule", &P::schedule,
-                 "serial: products, then attention; interleaved: two halves of the decodes take turns; fastest: "
-                 "whichever is, batch by batch.")};
+      sim::field(
+          "schedule", &P::schedule,
+          "How products on the device and attention in the memory overlap. `serial`: one after the other. "
+          "`interleaved`: two halves of the decodes take turns. `fastest`: the quicker of both, batch by batch.")};
   return table;
 }
 
@@ -157,13 +158,14 @@ sim::FieldRows<DeviceGroup> DeviceGroup::fields() {
       names_part(sim::required(sim::field("part", &DeviceGroup::part, sim::Unit::reference, sim::any_value(),
                                           "Part from the catalog (its name, with or without \"catalog:\"), or a "
                                           "JSON file like the catalog's."))),
-      sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096), "How many of them."),
+      sim::field("count", &DeviceGroup::count, sim::Unit::count, sim::between(1, 4096),
+                 "Number of devices in the group."),
       sim::field("clock", &DeviceGroup::clock_hz, sim::Unit::hertz, sim::positive(),
-                 "Run at this clock, with the voltage that goes with it; null: the highest."),
+                 "Clock at which the devices run, with the voltage that goes with it; null: the highest."),
       sim::field("clocks", &DeviceGroup::clocks_hz, sim::Unit::hertz, sim::positive(),
-                 "Clocks that policies.power may choose from, the highest first; none: the one above, always."),
+                 "Clocks that policies.power may choose from, the highest first; empty: always `clock`."),
       sim::only_if_given(sim::field("attention", &DeviceGroup::attention,
-                                    "Memory beside each device that does the attention of decodes.")),
+                                    "Memory beside each device that computes the attention of decodes.")),
       sim::annotated(sim::field("override", &DeviceGroup::override_,
                                 "Fields of the part to change, e.g. {\"memory_bandwidth\": \"3 TB/s\"}."),
                      [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); })};
@@ -174,11 +176,11 @@ sim::FieldRows<MachineParams> MachineParams::fields() {
   static const sim::FieldTable table{
       sim::required(sim::field("devices", &MachineParams::devices, "Groups of equal devices, all in one node.")),
       sim::only_if_given(sim::field("platform", &MachineParams::platform,
-                                    "What launches on the devices: a CPU coupled to GPUs of their part. `host` then "
-                                    "counts launches by its costs.")),
+                                    "Platform that launches kernels on the devices: a CPU coupled to GPUs of this "
+                                    "part. `host` then counts launches at its costs.")),
       sim::only_if_given(sim::field("network", &MachineParams::network,
-                                    "What connects the devices, each of which is a host; null: each replica has "
-                                    "links of its own, as its part has them.")),
+                                    "Network between the devices, each of which is a host. null: each replica has "
+                                    "links of its own, as given by its part.")),
       sim::field("profile", &MachineParams::profile, "Measured operator tables in place of the cost model's times."),
       sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   return table;

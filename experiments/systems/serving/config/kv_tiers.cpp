@@ -75,9 +75,9 @@ struct PrefixHits {
 
 const FigureTable<PrefixHits>& prefix_hits_table() {
   static const FigureTable<PrefixHits> table{
-      {"tier", "", "Where: `device`, or the name of a tier.", &PrefixHits::tier},
-      {"tokens", "tokens", "Tokens of prompts found there at first admission.", &PrefixHits::tokens},
-      {"hit_rate", "ratio", "Their share of all prompt tokens.", [](const PrefixHits& hits) {
+      {"tier", "", "Where the tokens were found: `device`, or the name of a tier.", &PrefixHits::tier},
+      {"tokens", "tokens", "Prompt tokens found there at first admission.", &PrefixHits::tokens},
+      {"hit_rate", "ratio", "Share of all prompt tokens that were found there.", [](const PrefixHits& hits) {
          return ratio(static_cast<double>(hits.tokens), static_cast<double>(hits.prompt_tokens));
        }}};
   return table;
@@ -95,7 +95,8 @@ sim::Node prefix_hits(const TierOutcome& outcome) {
 
 const FigureTable<TierOutcome>& prefixes_table() {
   static const FigureTable<TierOutcome> table{
-      {"{kept_blocks,loaded_blocks}", "blocks", "Blocks of prefixes that came from a cache, and that went back to one.",
+      {"{kept_blocks,loaded_blocks}", "blocks",
+       "Prefix blocks that tiers received from a cache; prefix blocks loaded back into one.",
        [](const TierOutcome& tiers) { return tiers.counters.kept_blocks; },
        [](const TierOutcome& tiers) { return tiers.counters.loaded_blocks; }},
       {"prompt_tokens", "tokens", "Prompt tokens of first admissions.", &TierOutcome::prompt_tokens},
@@ -106,23 +107,25 @@ const FigureTable<TierOutcome>& prefixes_table() {
 const FigureTable<TierOutcome>& tiers_table() {
   using Tiers = TierOutcome;
   static const FigureTable<Tiers> table{
-      {"{swapped_out,swapped_in}", "count", "Sequences copied to a tier, and back.",
+      {"{swapped_out,swapped_in}", "count", "Sequences copied to a tier; sequences copied back.",
        [](const Tiers& tiers) { return tiers.counters.outs; }, [](const Tiers& tiers) { return tiers.counters.ins; }},
-      {"{out_bytes,in_bytes,reused_bytes}", "B", "Copied out; copied in; not copied because the tier still had them.",
+      {"{out_bytes,in_bytes,reused_bytes}", "B",
+       "Bytes copied out; copied in; not copied because the tier still had them.",
        [](const Tiers& tiers) { return tiers.counters.out_bytes; },
        [](const Tiers& tiers) { return tiers.counters.in_bytes; },
        [](const Tiers& tiers) { return tiers.counters.reused_bytes; }},
-      {"copies", "count", "Copies that the link made.", [](const Tiers& tiers) { return tiers.counters.copies; }},
-      {"demoted_bytes", "B", "Moved on to a lower tier.",
+      {"copies", "count", "Number of copies over the link.", [](const Tiers& tiers) { return tiers.counters.copies; }},
+      {"demoted_bytes", "B", "Bytes moved on to a lower tier.",
        [](const Tiers& tiers) { return tiers.counters.demoted_bytes; }},
-      {"{dropped,refused}", "count", "Kept copies given up; swaps that found no room and were recomputed.",
+      {"{dropped,refused}", "count",
+       "Kept copies that were dropped; swaps that found no room, whose sequences were recomputed.",
        [](const Tiers& tiers) { return tiers.counters.dropped; },
        [](const Tiers& tiers) { return tiers.counters.refused; }},
-      {"stall_s", "s", "Time that iterations waited for copies.",
+      {"stall_s", "s", "Time that iterations waited for copies, summed.",
        [](const Tiers& tiers) { return static_cast<double>(tiers.stall_ps) * 1e-12; }},
-      {"turns", "count", "With kv_tiers.turns: conversations that went on from a copy.",
+      {"turns", "count", "With kv_tiers.turns: conversation turns that began from a copy.",
        [](const Tiers& tiers) { return tiers.turns ? FigureValue(tiers.counters.turns) : std::nullopt; }},
-      {"turn_tokens", "tokens", "With kv_tiers.turns: tokens that they did not prefill for it.",
+      {"turn_tokens", "tokens", "With kv_tiers.turns: tokens of these turns that needed no prefill.",
        [](const Tiers& tiers) { return tiers.turns ? FigureValue(tiers.counters.turn_tokens) : std::nullopt; }},
       {"prefixes", prefixes_table().infos(), [](const Tiers& tiers) {
          return tiers.prefix_tiers.empty() ? std::nullopt : FigureValue(prefixes_table().written(tiers));
@@ -142,11 +145,11 @@ std::vector<FigureInfo> tier_figures() {
 
 sim::FieldRows<KvTierParams> KvTierParams::fields() {
   static const sim::FieldTable table{
-      sim::field("name", &KvTierParams::name, sim::Unit::none, sim::any_value(), "What it is called."),
+      sim::field("name", &KvTierParams::name, sim::Unit::none, sim::any_value(), "Name of the tier."),
       sim::required(sim::field("capacity", &KvTierParams::capacity, sim::Unit::bytes, sim::between(0, 1e18),
-                               "Memory for swapped KV, a device.")),
+                               "Memory for KV in this tier, per device.")),
       sim::field("bandwidth", &KvTierParams::bandwidth, sim::Unit::bytes_per_s, sim::at_least(1e4),
-                 "Between it and one device, each way."),
+                 "Bandwidth between the tier and one device, each way."),
       sim::field("copy", &KvTierParams::copy_s, sim::Unit::seconds, sim::between(0, 1),
                  "Fixed cost of a copy, before its first byte moves.")};
   return table;
@@ -155,20 +158,20 @@ sim::FieldRows<KvTierParams> KvTierParams::fields() {
 sim::FieldRows<KvTiersParams> KvTiersParams::fields() {
   static const sim::FieldTable table{
       sim::field("tiers", &KvTiersParams::tiers,
-                 "Fastest first; what was used longest ago moves on to the next. None: preempted sequences are "
-                 "computed again."),
+                 "Memory tiers, fastest first; what was least recently used moves on to the next. Empty: preempted "
+                 "sequences are recomputed."),
       sim::field("overlap", &KvTiersParams::overlap,
-                 "Whether copies run beside iterations: a sequence goes on at the end of the iteration in which its "
-                 "copy ends. Off: the next iteration waits for all copies of a decision."),
+                 "Whether copies overlap with iterations: a sequence resumes at the end of the iteration in which its "
+                 "copy ends. If not, the next iteration waits for all copies."),
       sim::field("reuse", &KvTiersParams::reuse,
-                 "Whether a copy is kept when its sequence goes back, so that only what has been added is copied out "
-                 "the next time."),
+                 "Whether a copy is kept when its sequence returns to the device, so that next time only what was "
+                 "added is copied out."),
       sim::field("turns", &KvTiersParams::turns,
-                 "Whether the KV of a conversation is copied out when a turn ends, and the next turn, on the same "
-                 "replica, begins from that copy in place of a prefill."),
+                 "Whether the KV of a conversation is copied out when a turn ends. The next turn on the same replica "
+                 "then loads that copy in place of a prefill."),
       sim::field("prefixes", &KvTiersParams::prefixes,
-                 "Whether blocks that a prefix cache (block_hash) gives up are copied out, and loaded in place of "
-                 "being computed when a prompt matches them.")};
+                 "Whether blocks that a prefix cache (block_hash) evicts are copied out, and loaded again in place of "
+                 "recomputing them when a prompt matches.")};
   return table;
 }
 

@@ -35,22 +35,22 @@ namespace {
 const FigureTable<HostRegime>& regime_table() {
   using Regime = HostRegime;
   static const FigureTable<Regime> table{
-      {"bound", "", "Which of host (beside the devices) and device was busy for longer.",
+      {"bound", "", "Which was busy for longer: `host` (work that overlaps with the devices) or `device`.",
        [](const Regime& regime) {
          return std::string(sim::to_string(regime.beside_ps > regime.device_ps ? Pace::host : Pace::device));
        }},
       {"{iterations,launches}", "count",
-       "Iterations with prompt tokens, or of decodes alone; calls that launch their kernels, a captured graph being "
-       "one.",
+       "Iterations with prompt tokens (`prompt`) or of decodes alone (`decode`); calls that launch their kernels, one "
+       "per captured graph.",
        &Regime::iterations, &Regime::calls},
-      {"host_paced", "ratio", "Share of them in which the host was busier than the devices, which then wait for it.",
+      {"host_paced", "ratio",
+       "Share of these iterations in which the host was busier than the devices, which then wait for it.",
        [](const Regime& regime) {
          return ratio(static_cast<double>(regime.host_paced), static_cast<double>(regime.iterations));
        }},
       {"{device_s,host_s,exposed_s}", "s",
-       "Time that they take the devices, and the host beside the devices; time of the host that devices wait for in "
-       "any "
-       "case.",
+       "Time of these iterations on the devices; on the host, overlapping with the devices; on the host while the "
+       "devices wait.",
        [](const Regime& regime) { return seconds_of(regime.device_ps); },
        [](const Regime& regime) { return seconds_of(regime.beside_ps); },
        [](const Regime& regime) { return seconds_of(regime.exposed_ps); }},

@@ -30,20 +30,21 @@ const FigureTable<KvSource>& kv_table() {
        [](const KvSource& kv) {
          return ratio(static_cast<double>(kv.outcome.cached_tokens), static_cast<double>(kv.prompt_tokens));
        }},
-      {"cached_tokens", "tokens", "Those tokens.", [](const KvSource& kv) { return kv.outcome.cached_tokens; }},
-      {"evicted_blocks", "blocks", "Blocks of kept prefixes that gave way.",
+      {"cached_tokens", "tokens", "Prompt tokens of completed requests that the cache held at first admission.",
+       [](const KvSource& kv) { return kv.outcome.cached_tokens; }},
+      {"evicted_blocks", "blocks", "Blocks of cached prefixes that were evicted.",
        [](const KvSource& kv) { return kv.outcome.counters.evicted_blocks; }},
-      {"moved_tokens", "tokens", "Copied inside the device to make room in one piece (contiguous, buddy).",
+      {"moved_tokens", "tokens", "Tokens copied inside the device to make contiguous room (contiguous, buddy).",
        [](const KvSource& kv) { return kv.outcome.counters.moved_tokens; }},
-      {"block_saving", "ratio", "Blocks that branches saved by sharing, mean over decode steps.",
+      {"block_saving", "ratio", "Share of blocks that branches save by sharing, mean over decode steps.",
        [](const KvSource& kv) {
          const policies::KvCounters& counters = kv.outcome.counters;
          return ratio(static_cast<double>(counters.unshared_steps - counters.shared_steps),
                       static_cast<double>(counters.unshared_steps));
        }},
       {"split.{token,reserved,internal,external}", "ratio",
-       "How the cache divides, mean over iterations: holds a token; reserved and will be used; never used; holes, "
-       "rounding and free.",
+       "Shares of the cache, mean over iterations: holds a token; reserved and used later; reserved but never used; "
+       "holes, rounding and free memory.",
        [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.token); },
        [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.reserved); },
        [](const KvSource& kv) { return share_of_places(kv.outcome.split, kv.outcome.split.internal); },

@@ -7,17 +7,20 @@ sim::FieldRows<ExpertExchangeParams> ExpertExchangeParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
       sim::field("kernel", &P::kernel,
-                 "low_latency: a row for each choice straight to its device; normal: once to a node, then to devices."),
-      sim::field("nic", &P::nic, Unit::bytes_per_s, sim::between(1e3, 1e15),
-                 "What the kernel reaches of a device's network card; null: as DeepEP on H800 and ConnectX-7."),
+                 "Kernel of the exchange. `low_latency`: a row for each chosen expert straight to its device. "
+                 "`normal`: once to each node, then on to its devices."),
+      sim::field(
+          "nic", &P::nic, Unit::bytes_per_s, sim::between(1e3, 1e15),
+          "Bandwidth that the kernel reaches on a device's network card; null: that of DeepEP on H800 and ConnectX-7."),
       sim::field("node", &P::node, Unit::bytes_per_s, sim::between(1e3, 1e15),
-                 "What it reaches inside a node; null: likewise."),
-      sim::field("start", &P::start_s, Unit::seconds, sim::between(0, 1), "Of an exchange; null: likewise."),
-      sim::field("node_devices", &P::node_devices, Unit::count, sim::between(1, 4096), "Devices of a node."),
+                 "Bandwidth that the kernel reaches inside a node; null: that of DeepEP on H800."),
+      sim::field("start", &P::start_s, Unit::seconds, sim::between(0, 1),
+                 "Start-up time of an exchange; null: that of DeepEP on H800."),
+      sim::field("node_devices", &P::node_devices, Unit::count, sim::between(1, 4096), "Devices in a node."),
       sim::field("node_limit", &P::node_limit, Unit::count, sim::at_least(0),
-                 "Nodes that a token may have experts on (normal); 0: any."),
+                 "Nodes that the experts of a token may lie on (kernel `normal`); 0: any number."),
       sim::field("in_turns", &P::in_turns,
-                 "Whether a batch makes two halves, of which one computes while the other's rows travel.")};
+                 "Whether a batch is split into two halves, one of which computes while the other's rows travel.")};
   return table;
 }
 

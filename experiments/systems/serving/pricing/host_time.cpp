@@ -16,27 +16,30 @@ constexpr auto stage_fields() {
     return sim::field(name, member, Unit::seconds, sim::between(0, most), doc);
   };
   return sim::inherited<P>(sim::FieldTable{
-      seconds("schedule", &HostStages::schedule_s, 60, "Scheduling an iteration."),
-      seconds("schedule_sequence", &HostStages::schedule_sequence_s, 1, "The part of it that each sequence adds."),
-      seconds("prepare", &HostStages::prepare_s, 60, "Making the inputs of an iteration and copying them."),
-      seconds("prepare_sequence", &HostStages::prepare_sequence_s, 1, "The part of it that each sequence adds."),
-      seconds("prepare_token", &HostStages::prepare_token_s, 1, "The part of it that each new token adds."),
-      seconds("launch", &HostStages::launch_s, 60, "Launching an iteration's kernels one by one, beside the layers'."),
-      seconds("launch_layer", &HostStages::launch_layer_s, 1, "Launching those of a layer."),
-      seconds("launch_kernel", &HostStages::launch_kernel_s, 1, "Launching each kernel and collective."),
-      seconds("graph_launch", &HostStages::graph_launch_s, 60, "Launching an iteration that is a captured graph."),
+      seconds("schedule", &HostStages::schedule_s, 60, "Fixed CPU time to schedule an iteration."),
+      seconds("schedule_sequence", &HostStages::schedule_sequence_s, 1, "Scheduling time that each sequence adds."),
+      seconds("prepare", &HostStages::prepare_s, 60,
+              "Fixed CPU time to build the inputs of an iteration and copy them to the device."),
+      seconds("prepare_sequence", &HostStages::prepare_sequence_s, 1, "Preparation time that each sequence adds."),
+      seconds("prepare_token", &HostStages::prepare_token_s, 1, "Preparation time that each new token adds."),
+      seconds("launch", &HostStages::launch_s, 60,
+              "CPU time to launch an iteration's kernels one by one, apart from those of its layers."),
+      seconds("launch_layer", &HostStages::launch_layer_s, 1, "CPU time to launch the kernels of a layer."),
+      seconds("launch_kernel", &HostStages::launch_kernel_s, 1, "CPU time to launch each kernel or collective."),
+      seconds("graph_launch", &HostStages::graph_launch_s, 60, "CPU time to launch an iteration as a captured graph."),
       seconds("graph_launch_layer", &HostStages::graph_launch_layer_s, 1,
-              "The part of it that each layer adds (graphs in pieces, attention between them)."),
+              "Graph launch time that each layer adds (piecewise graphs with attention between them)."),
       sim::field("graph_tokens", &HostStages::graph_tokens, Unit::tokens, sim::between(0, 1e9),
-                 "Most new tokens of an iteration that runs as a captured graph; 0: none does."),
-      sim::field("graph_prompts", &HostStages::graph_prompts, "Whether iterations with prompt chunks do so too."),
-      seconds("sample", &HostStages::sample_s, 60, "What the host does once the next tokens are known."),
-      seconds("sample_sequence", &HostStages::sample_sequence_s, 1, "The part of it that each sequence adds."),
+                 "Most new tokens of an iteration that runs as a captured graph; 0: none."),
+      sim::field("graph_prompts", &HostStages::graph_prompts,
+                 "Whether iterations with prompt chunks run as captured graphs too."),
+      seconds("sample", &HostStages::sample_s, 60,
+              "CPU time per iteration after sampling, once the next tokens are known."),
+      seconds("sample_sequence", &HostStages::sample_sequence_s, 1, "Sampling time that each sequence adds."),
       seconds("detokenise_sequence", &HostStages::detokenise_sequence_s, 1,
-              "Text, stop conditions and streaming, for each sequence."),
+              "CPU time per sequence for text, stop conditions and streaming."),
       seconds("request", &HostStages::request_s, 60,
-              "What a request takes before the scheduler sees it (HTTP, chat template, tokeniser), all of them side by "
-              "side.")});
+              "Time before the scheduler sees a request (HTTP, chat template, tokeniser); all requests in parallel.")});
 }
 
 struct SerialParams : HostStages {
@@ -46,8 +49,8 @@ struct SerialParams : HostStages {
 template <class P>
 constexpr auto ahead_field() {
   return sim::field("ahead", &P::ahead,
-                    "Whether an iteration is decided upon when the one before it begins, so that whoever arrives "
-                    "meanwhile waits for both.");
+                    "Whether an iteration is scheduled when the one before it begins, so that requests arriving in "
+                    "between wait for both.");
 }
 
 struct OverlappedParams : HostStages {
@@ -64,12 +67,14 @@ struct StagedParams : HostStages {
     using P = StagedParams;
     return sim::joined(
         stage_fields<P>(),
-        sim::FieldTable{sim::field("hide_schedule", &P::hide_schedule, "Whether scheduling runs beside the devices."),
-                        sim::field("hide_prepare", &P::hide_prepare, "Whether making inputs does."),
-                        sim::field("hide_sample", &P::hide_sample, "Whether the host's part of sampling does."),
-                        sim::field("hide_detokenise", &P::hide_detokenise,
-                                   "Whether detokenising does (a process of its own, say)."),
-                        ahead_field<P>()});
+        sim::FieldTable{
+            sim::field("hide_schedule", &P::hide_schedule, "Whether scheduling overlaps with the devices."),
+            sim::field("hide_prepare", &P::hide_prepare, "Whether building the inputs overlaps with the devices."),
+            sim::field("hide_sample", &P::hide_sample,
+                       "Whether the host's part of sampling overlaps with the devices."),
+            sim::field("hide_detokenise", &P::hide_detokenise,
+                       "Whether detokenising overlaps with the devices (in a process of its own, say)."),
+            ahead_field<P>()});
   }
 };
 
@@ -274,22 +279,23 @@ HostWork StagedHostTime::work(const BatchShape& shape, const IterationPrice& pri
 
 void register_host_times(HostRegistry& registry) {
   using Counted = std::optional<LaunchCosts>;
-  add_one_loop<SerialParams>(registry, "serial", "The devices wait for every stage but launching.");
+  add_one_loop<SerialParams>(registry, "serial", "Nothing overlaps: the devices wait for every stage but launching.");
   registry.add<OverlappedParams>("overlapped",
-                                 "Every stage runs beside the devices: whichever is slower sets the pace.",
+                                 "Every stage overlaps with the devices: whichever is slower sets the pace.",
                                  [](const OverlappedParams& p, const Counted& counted) {
                                    return std::make_unique<StagedHostTime>(p, all_hidden(p.ahead), counted);
                                  });
   registry.add<StagedParams>(
-      "staged", "Some stages run beside the devices.", [](const StagedParams& p, const Counted& counted) {
+      "staged", "Chosen stages overlap with the devices; the devices wait for the others.",
+      [](const StagedParams& p, const Counted& counted) {
         return std::make_unique<StagedHostTime>(
             p, HiddenStages{p.hide_schedule, p.hide_prepare, p.hide_sample, p.hide_detokenise, p.ahead}, counted);
       });
   add_one_loop<FasterTransformerParams>(registry, "fastertransformer",
                                         "FasterTransformer: a loop in C++, kernels one by one.");
   add_one_loop<OrcaParams>(registry, "orca",
-                           "Orca's own engine: as FasterTransformer, its scheduler in a process of its own.");
-  add_one_loop<VllmV0Params>(registry, "vllm_v0", "vLLM up to 0.7 without graphs, Sarathi-Serve: all in one loop.");
+                           "Orca's engine: like FasterTransformer, with the scheduler in a process of its own.");
+  add_one_loop<VllmV0Params>(registry, "vllm_v0", "vLLM up to 0.7 without graphs, and Sarathi-Serve: all in one loop.");
   add_one_loop<Vllm2024Params>(registry, "vllm_2024", "vLLM of 2024: one loop, decodes as captured graphs.");
   registry.add<VllmV1Params>("vllm_v1", "vLLM V1 with asynchronous scheduling.",
                              [](const VllmV1Params& p, const Counted& counted) {

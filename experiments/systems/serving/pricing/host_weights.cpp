@@ -10,9 +10,10 @@ sim::FieldRows<HostWeightsParams> HostWeightsParams::fields() {
   using P = HostWeightsParams;
   static const sim::FieldTable table{
       sim::required(sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
-                               "Of every layer's weights that lies in host memory.")),
+                               "Share of every layer's weights that lies in host memory.")),
       sim::field("bandwidth", &P::bandwidth, sim::Unit::bytes_per_s, sim::positive(),
-                 "From host memory to one device; null: of the platform's copies, or 25 GB/s without a platform.")};
+                 "Bandwidth from host memory to one device; null: that of the platform's copies, or 25 GB/s without a "
+                 "platform.")};
   return table;
 }
 

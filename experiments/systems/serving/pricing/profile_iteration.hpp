@@ -37,20 +37,21 @@ struct ProfileParams {
     return sim::FieldTable{
         sim::field("path", &P::path, Unit::path, sim::any_value(),
                    "Folder with measured operator tables (dense.csv, per_sequence.csv, attention.csv, moe.csv) of one "
-                   "rank of the model on the part; null: the cost model prices iterations."),
+                   "rank of the model on this part. null: the cost model prices iterations."),
         sim::field("graph_tokens", &P::graph_tokens, Unit::tokens, sim::between(0, 65536),
-                   "Batches up to this run as CUDA graphs, padded to 1, 2, 4, multiples of 8 up to 256 and of 16 "
-                   "beyond; 0: none does. vLLM: twice max_num_seqs, at most 512."),
+                   "Largest batch that runs as a CUDA graph, padded to 1, 2, 4, multiples of 8 up to 256 and of 16 "
+                   "beyond; 0: none. vLLM: twice max_num_seqs, at most 512."),
         sim::field("sampling_bytes", &P::sampling_bytes, Unit::bytes, sim::between(0, 1000),
-                   "Bytes a random sampler moves for each logit beside the tables' greedy one: in fp32, temperature 8, "
-                   "softmax 12, exponential noise 4, quotient 12, maximum 4 (vLLM V1). From the L2 where the three "
-                   "tensors fit it."),
+                   "Bytes that random sampling moves per logit, in addition to the greedy sampling of the tables. vLLM "
+                   "V1 in fp32: temperature 8, softmax 12, exponential noise 4, quotient 12, maximum 4. From the L2 "
+                   "cache where the three tensors fit it."),
         sim::field("ragged_decode", &P::ragged_decode, Unit::ratio, sim::between(0, 2),
-                   "Share by which contexts of unequal length lengthen the attention of decodes alone."),
+                   "Factor by which contexts of unequal length lengthen attention in iterations of decodes alone."),
         sim::field("expert_skew", &P::expert_skew, Unit::none, sim::between(0, 5),
-                   "Exponent of Zipf's law of the experts' popularity, for how many a batch activates; 0: all alike."),
+                   "Zipf exponent of the experts' popularity, which decides how many a batch activates; 0: all equally "
+                   "popular."),
         sim::field("expert_ranks", &P::expert_ranks, Unit::count, sim::between(1, 1024),
-                   "Data-parallel ranks that share out the experts and step together.")};
+                   "Data-parallel ranks that divide the experts among them and run in lock step.")};
   }
 };
 

@@ -44,22 +44,23 @@ struct ApplParams {
     using sim::field;
     using P = ApplParams;
     constexpr auto kMany = sim::between(1, 4096);
-    return sim::FieldTable{field("pattern", &P::pattern, "What the program does."),
-                           field("mode", &P::mode, "Whether calls are futures, or each ends before the next is sent."),
-                           field("branches", &P::branches, sim::Unit::count, kMany,
-                                 "Chains, points, thoughts a state, or pieces a summary takes."),
-                           field("keep", &P::keep, sim::Unit::count, kMany, "States of a tree that go on."),
-                           field("levels", &P::levels, sim::Unit::count, sim::between(1, 64), "Depth of a tree."),
-                           field("pieces", &P::pieces, sim::Unit::count, kMany, "Pieces of a text to be summarised."),
-                           field("instructions", &P::instructions, sim::Unit::tokens, sim::between(0, 1e6),
-                                 "Tokens at the head of every prompt that all programs share."),
-                           field("question", &P::question, "Tokens of a question."),
-                           field("thought", &P::thought, "Tokens of a chain, a point, a thought or a summary."),
-                           field("outline", &P::outline, "Tokens of a skeleton."),
-                           field("rating", &P::rating, "Tokens of a rating."),
-                           field("piece", &P::piece, "Tokens of a piece of text."),
-                           field("spawn_time", &P::spawn_s, sim::Unit::seconds, sim::between(0, 10),
-                                 "Time of the program between sending two calls.")};
+    return sim::FieldTable{
+        field("pattern", &P::pattern, "What the program does."),
+        field("mode", &P::mode, "Whether calls are futures, or each call ends before the next is sent."),
+        field("branches", &P::branches, sim::Unit::count, kMany,
+              "Number of chains, points, thoughts per state, or pieces per summary, by pattern."),
+        field("keep", &P::keep, sim::Unit::count, kMany, "States of a tree that are kept at each level."),
+        field("levels", &P::levels, sim::Unit::count, sim::between(1, 64), "Depth of a tree."),
+        field("pieces", &P::pieces, sim::Unit::count, kMany, "Number of pieces of a text to be summarised."),
+        field("instructions", &P::instructions, sim::Unit::tokens, sim::between(0, 1e6),
+              "Tokens at the start of every prompt that all programs share."),
+        field("question", &P::question, "Tokens of a question."),
+        field("thought", &P::thought, "Tokens of a chain, a point, a thought or a summary."),
+        field("outline", &P::outline, "Tokens of a skeleton."),
+        field("rating", &P::rating, "Tokens of a rating."),
+        field("piece", &P::piece, "Tokens of a piece of text."),
+        field("spawn_time", &P::spawn_s, sim::Unit::seconds, sim::between(0, 10),
+              "Time of the program between two calls that it sends.")};
   }
 };
 

@@ -24,19 +24,21 @@ struct ConversationParams {
   static constexpr auto fields() {
     using sim::field;
     using P = ConversationParams;
-    return sim::FieldTable{
-        field("one_turn", &P::one_turn, sim::Unit::ratio, sim::between(0, 1), "Share of sessions of a single turn."),
-        field("turns_mean", &P::turns_mean, sim::Unit::count, sim::between(1, 1000), "Mean turns of a session."),
-        field("think_median", &P::think_median_s, sim::Unit::seconds, sim::between(0, 1e7),
-              "Median time between an answer and the next message; 0: none."),
-        field("think_sigma", &P::think_sigma, sim::Unit::none, sim::between(0, 5),
-              "Deviation of the logarithm of think times."),
-        field("system_prompt", &P::system_prompt, sim::Unit::tokens, sim::between(0, 1e6),
-              "Tokens at the head of every prompt that all sessions share."),
-        field("message", &P::message, "Tokens of a message of the user."),
-        field("output", &P::output, "Tokens of an answer."),
-        field("most_context", &P::most_context, sim::Unit::tokens, sim::at_least(1),
-              "A session ends before a turn that would have more tokens, prompt and answer; null: whatever it takes.")};
+    return sim::FieldTable{field("one_turn", &P::one_turn, sim::Unit::ratio, sim::between(0, 1),
+                                 "Share of sessions that have a single turn."),
+                           field("turns_mean", &P::turns_mean, sim::Unit::count, sim::between(1, 1000),
+                                 "Mean number of turns of a session."),
+                           field("think_median", &P::think_median_s, sim::Unit::seconds, sim::between(0, 1e7),
+                                 "Median time between an answer and the user's next message; 0: none."),
+                           field("think_sigma", &P::think_sigma, sim::Unit::none, sim::between(0, 5),
+                                 "Standard deviation of the logarithm of think times."),
+                           field("system_prompt", &P::system_prompt, sim::Unit::tokens, sim::between(0, 1e6),
+                                 "Tokens at the start of every prompt that all sessions share."),
+                           field("message", &P::message, "Tokens of a message of the user."),
+                           field("output", &P::output, "Tokens of an answer."),
+                           field("most_context", &P::most_context, sim::Unit::tokens, sim::at_least(1),
+                                 "Most tokens of a turn, prompt and answer; a session ends before a turn that would "
+                                 "exceed it. null: no limit.")};
   }
 };
 

@@ -51,34 +51,36 @@ sim::Node told_figures(const ProgramsSource& programs) {
 const FigureTable<ProgramsSource>& programs_table() {
   using Programs = ProgramsSource;
   static const FigureTable<Programs> table{
-      {"{started,completed,failed,unfinished}", "count", "Programs.",
+      {"{started,completed,failed,unfinished}", "count", "Programs started, completed, failed and unfinished.",
        [](const Programs& p) { return p.metrics.started; }, [](const Programs& p) { return p.metrics.completed; },
        [](const Programs& p) { return p.metrics.failed; },
        [](const Programs& p) { return p.metrics.started - p.metrics.completed - p.metrics.failed; }},
-      {"per_s", "1/s", "Completed programs over simulated_s.",
+      {"per_s", "1/s", "Completed programs per second of simulated_s.",
        [](const Programs& p) { return ratio(static_cast<double>(p.metrics.completed), p.span_s); }},
       {"calls", "count", "Requests that programs sent.", [](const Programs& p) { return p.metrics.calls; }},
-      {"calls_per_program", "count", "Mean.",
+      {"calls_per_program", "count", "Mean number of requests per program.",
        [](const Programs& p) {
          return ratio(static_cast<double>(p.metrics.calls), static_cast<double>(p.metrics.started));
        }},
-      {"{prompt_tokens,cached_tokens,output_tokens}", "tokens", "Of their calls.",
+      {"{prompt_tokens,cached_tokens,output_tokens}", "tokens",
+       "Tokens of the programs' calls: prompt, found in a cache, output.",
        [](const Programs& p) { return p.metrics.prompt_tokens; },
        [](const Programs& p) { return p.metrics.cached_tokens; },
        [](const Programs& p) { return p.metrics.output_tokens; }},
-      {"cached_share", "ratio", "cached_tokens over prompt_tokens.",
+      {"cached_share", "ratio", "Share of prompt tokens found in a cache: cached_tokens over prompt_tokens.",
        [](const Programs& p) {
          return ratio(static_cast<double>(p.metrics.cached_tokens), static_cast<double>(p.metrics.prompt_tokens));
        }},
       {"{latency_s,call_time_s,wait_time_s,critical_path_s}." + latency_names(), "s",
-       "From a program's start to its end; of a call; of waiting for tools, people and pauses; along the program's "
-       "critical path.",
+       "Times of a program: from start to end; in its calls; waiting for tools, people and pauses; along its critical "
+       "path.",
        [](const Programs& p) { return program_latency(p, p.metrics.latency); },
        [](const Programs& p) { return program_latency(p, p.metrics.call_time); },
        [](const Programs& p) { return program_latency(p, p.metrics.wait_time); },
        [](const Programs& p) { return program_latency(p, p.metrics.critical_path); }},
       {"figures.*", "",
-       "Means over programs of what the program tells (docs/explain/workloads.md): turns, tool_calls, tokens_used …",
+       "Means over programs of the figures that the program reports (docs/explain/workloads.md): turns, tool_calls, "
+       "tokens_used …",
        told_figures}};
   return table;
 }

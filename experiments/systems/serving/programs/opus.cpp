@@ -37,26 +37,29 @@ struct OpusParams {
     constexpr auto kShare = sim::between(0, 1);
     constexpr auto kPrice = sim::between(0, 1e9);
     return sim::FieldTable{
-        field("path", &P::path, "How the way through the alternatives is chosen."),
-        field("stages", &P::stages, sim::Unit::count, kMany, "Tasks in a row."),
-        field("alternatives", &P::alternatives, sim::Unit::count, kMany, "Ways to do a task."),
-        field("parallel_calls", &P::parallel_calls, sim::Unit::count, kMany, "Calls of a task of the model."),
+        field("path", &P::path, "How the path through the alternatives is chosen."),
+        field("stages", &P::stages, sim::Unit::count, kMany, "Number of tasks in a row."),
+        field("alternatives", &P::alternatives, sim::Unit::count, kMany, "Number of alternatives for each task."),
+        field("parallel_calls", &P::parallel_calls, sim::Unit::count, kMany,
+              "Parallel calls of a task that the model does."),
         field("people", &P::people, sim::Unit::count, kMany, "People."),
-        field("tool_servers", &P::tool_servers, sim::Unit::count, kMany, "Servers of tools."),
-        field("people_share", &P::people_share, sim::Unit::ratio, kShare, "Share of alternatives done by people."),
-        field("tool_share", &P::tool_share, sim::Unit::ratio, kShare, "Share done by tools; the model does the rest."),
-        field("price_weight", &P::price_weight, sim::Unit::none, kPrice, "Seconds that a unit of price is worth."),
-        field("people_time", &P::people_time, "Time of a person for a task."),
-        field("tool_time", &P::tool_time, "Time of a tool."),
+        field("tool_servers", &P::tool_servers, sim::Unit::count, kMany, "Number of servers for tools."),
+        field("people_share", &P::people_share, sim::Unit::ratio, kShare, "Share of alternatives that people do."),
+        field("tool_share", &P::tool_share, sim::Unit::ratio, kShare,
+              "Share of alternatives that tools do; the model does the rest."),
+        field("price_weight", &P::price_weight, sim::Unit::none, kPrice,
+              "Seconds that one unit of price counts as in the choice of a path."),
+        field("people_time", &P::people_time, "Time that a person takes for a task."),
+        field("tool_time", &P::tool_time, "Time that a tool takes for a task."),
         field("model_time", &P::model_time_s, sim::Unit::seconds, sim::between(0, 1e6),
-              "Time of a task of the model, as planned; what it takes comes out."),
-        field("people_price", &P::people_price, sim::Unit::none, kPrice, "Price of a task of a person."),
-        field("tool_price", &P::tool_price, sim::Unit::none, kPrice, "Of a tool."),
-        field("model_price", &P::model_price, sim::Unit::none, kPrice, "Of the model."),
+              "Time of a task of the model as planned; the simulation decides how long it really takes."),
+        field("people_price", &P::people_price, sim::Unit::none, kPrice, "Price of a task that a person does."),
+        field("tool_price", &P::tool_price, sim::Unit::none, kPrice, "Price of a task that a tool does."),
+        field("model_price", &P::model_price, sim::Unit::none, kPrice, "Price of a task that the model does."),
         field("step_price", &P::step_price, sim::Unit::none, kPrice,
-              "Most that going from one alternative to the next costs (drawn evenly from 0)."),
+              "Highest price of going from one alternative to the next (drawn uniformly from 0)."),
         field("prompt", &P::prompt, "Tokens of a call's prompt."),
-        field("output", &P::output, "Tokens of its answer.")};
+        field("output", &P::output, "Tokens of a call's answer.")};
   }
 };
 
@@ -185,7 +188,7 @@ class Opus final : public Program {
 }  // namespace
 
 void add_opus(ProgramRegistry& registry) {
-  registry.add<OpusParams>("opus", "Workflows of tasks for the model, tools and people, by the shortest path.",
+  registry.add<OpusParams>("opus", "Workflows of tasks for the model, tools and people, along the shortest path.",
                            [](const OpusParams& params) { return std::make_unique<Opus>(params); });
 }
 

@@ -42,20 +42,22 @@ struct PlanAndBudgetParams {
     using sim::field;
     using P = PlanAndBudgetParams;
     return sim::FieldTable{
-        field("schedule", &P::schedule, "How the budget is split."),
+        field("schedule", &P::schedule, "How the budget is divided among the sub-questions."),
         field("budget", &P::budget, sim::Unit::tokens, sim::between(1, 1e8),
               "Tokens for all sub-questions of a query."),
-        field("least", &P::least, sim::Unit::tokens, sim::between(1, 1e6), "A cap is never below this."),
-        field("power", &P::power, sim::Unit::none, sim::between(0, 20), "Of the polynomial."),
-        field("decay", &P::decay, sim::Unit::ratio, sim::between(0.01, 1), "Of the exponential, from one to the next."),
-        field("by_difficulty", &P::by_difficulty, "Weights are multiplied by estimated difficulty."),
+        field("least", &P::least, sim::Unit::tokens, sim::between(1, 1e6), "Lowest cap of a sub-question."),
+        field("power", &P::power, sim::Unit::none, sim::between(0, 20), "Exponent of the polynomial schedule."),
+        field("decay", &P::decay, sim::Unit::ratio, sim::between(0.01, 1),
+              "Factor of the exponential schedule from one sub-question to the next."),
+        field("by_difficulty", &P::by_difficulty,
+              "Whether weights are multiplied by the estimated difficulty of the sub-question."),
         field("difficulty_error", &P::difficulty_error, sim::Unit::none, sim::between(0, 5),
-              "Deviation of the logarithm of the estimate."),
-        field("questions", &P::questions, "Sub-questions of a query."),
+              "Standard deviation of the logarithm of the estimated difficulty."),
+        field("questions", &P::questions, "Number of sub-questions of a query."),
         field("question", &P::question, "Tokens of a query."),
         field("plan", &P::plan, "Tokens of the plan."),
-        field("thinking", &P::thinking, "Tokens a sub-question would take without a cap."),
-        field("final_answer", &P::final_answer, "Tokens of the answer.")};
+        field("thinking", &P::thinking, "Tokens that a sub-question would take without a cap."),
+        field("final_answer", &P::final_answer, "Tokens of the final answer.")};
   }
 };
 
@@ -135,7 +137,7 @@ class PlanAndBudget final : public Program {
 
 void add_plan_and_budget(ProgramRegistry& registry) {
   registry.add<PlanAndBudgetParams>(
-      "plan_and_budget", "A plan, then sub-questions with caps on their tokens by a schedule.",
+      "plan_and_budget", "A plan, then sub-questions whose tokens are capped by a schedule.",
       [](const PlanAndBudgetParams& params) { return std::make_unique<PlanAndBudget>(params); });
 }
 

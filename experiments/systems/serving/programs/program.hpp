@@ -51,7 +51,7 @@ struct TokenLaw {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("mean", &TokenLaw::mean, sim::Unit::tokens, sim::between(1, 1e8), "Mean."),
                            sim::field("cv", &TokenLaw::cv, sim::Unit::ratio, sim::between(0, 10),
-                                      "Deviation over the mean (log-normal); 0: always the mean.")};
+                                      "Coefficient of variation of a log-normal distribution; 0: always the mean.")};
   }
   /// At least 1.
   std::int64_t draw(sim::RandomStream& random) const;
@@ -62,7 +62,7 @@ struct TimeLaw {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("mean", &TimeLaw::mean_s, sim::Unit::seconds, sim::between(0, 1e9), "Mean."),
                            sim::field("cv", &TimeLaw::cv, sim::Unit::ratio, sim::between(0, 10),
-                                      "Deviation over the mean (log-normal); 0: always the mean.")};
+                                      "Coefficient of variation of a log-normal distribution; 0: always the mean.")};
   }
   double draw_s(sim::RandomStream& random) const;
 };
@@ -166,7 +166,7 @@ class Client {
   /// Calls end before the next is sent, whatever the program would allow.
   bool sequential = false;
   std::optional<sim::Duration> timeout;  ///< of answers that are waited for
-  sim::RandomStream random;  ///< of this instance
+  sim::RandomStream random;              ///< of this instance
 
  private:
   void book_wait(sim::Duration time);
@@ -203,17 +203,20 @@ struct ProgramsParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::field("instances", &ProgramsParams::instances, sim::Unit::count, sim::at_least(1),
-                   "Runs of the program; null: 100, or as many as its trace has."),
-        sim::field("clients", &ProgramsParams::clients, sim::Unit::count, sim::between(1, 1e7),
-                   "Closed loop: this many at a time, each starts the next instance when its last has ended."),
+                   "Number of runs of the program; null: 100, or as many as its trace has."),
+        sim::field(
+            "clients", &ProgramsParams::clients, sim::Unit::count, sim::between(1, 1e7),
+            "Closed loop: this many clients, each of which starts its next instance when the last one has ended."),
         sim::field("think_time", &ProgramsParams::think_time_s, sim::Unit::seconds, sim::between(0, 1e9),
-                   "Of a client between two instances."),
+                   "Pause of a client between two instances."),
         sim::field("timeout", &ProgramsParams::timeout_s, sim::Unit::seconds, sim::positive(),
-                   "An answer that is waited for so long is given up, and its instance fails; the engine, which is not "
-                   "told, goes on with the call. null: never."),
-        sim::only_if_given(sim::choice("arrivals", &ProgramsParams::arrivals, "poisson",
-                                       "Open loop: when instances start. Without this and clients, all start at 0.")),
-        sim::required(sim::choice("does", &ProgramsParams::does, "conversation", "The program."))};
+                   "Waiting time after which an answer is given up and its instance fails; the engine is not informed "
+                   "and finishes the call. null: never."),
+        sim::only_if_given(
+            sim::choice("arrivals", &ProgramsParams::arrivals, "poisson",
+                        "Open loop: when instances start. With neither this nor clients, all start at 0.")),
+        sim::required(
+            sim::choice("does", &ProgramsParams::does, "conversation", "The program that every instance runs."))};
   }
 };
 

@@ -36,22 +36,22 @@ struct ToolAgentParams {
     using sim::field;
     using P = ToolAgentParams;
     return sim::FieldTable{
-        field("search", &P::search, "One chain, or a tree searched depth first."),
+        field("search", &P::search, "How the agent searches. `react`: one chain. `dfsdt`: a tree, depth first."),
         field("steps_mean", &P::steps_mean, sim::Unit::count, sim::between(1, 1000),
-              "Mean number of good steps in a row that reach the answer (geometric)."),
+              "Mean number of good steps in a row that reach the answer (geometrically distributed)."),
         field("dead_end", &P::dead_end, sim::Unit::ratio, sim::between(0, 1), "Share of steps that lead nowhere."),
         field("siblings", &P::siblings, sim::Unit::count, sim::between(1, 1000),
-              "Steps tried from one state before going back further."),
+              "Steps tried from one state before the agent goes back further."),
         field("most_calls", &P::most_calls, sim::Unit::count, sim::between(1, 100'000),
-              "Model calls before giving up."),
+              "Model calls after which the agent gives up."),
         field("instructions", &P::instructions, sim::Unit::tokens, sim::between(0, 1e6),
-              "Tokens at the head of every prompt that all agents share."),
+              "Tokens at the start of every prompt that all agents share."),
         field("tools", &P::tools, "Tokens that describe an agent's tools."),
         field("question", &P::question, "Tokens of the question."),
-        field("output", &P::output, "Tokens of a thought with a tool's arguments."),
-        field("observation", &P::observation, "Tokens a tool returns."),
-        field("note", &P::note, "Tokens that tell a sibling of a step tried before."),
-        field("tool_time", &P::tool_time, "Time of a tool.")};
+        field("output", &P::output, "Tokens of a thought together with the arguments of a tool."),
+        field("observation", &P::observation, "Tokens that a tool returns."),
+        field("note", &P::note, "Tokens that describe a step tried before to its sibling."),
+        field("tool_time", &P::tool_time, "Time that a tool takes.")};
   }
 };
 

@@ -42,24 +42,30 @@ struct TreeSearchParams {
     using sim::field;
     using P = TreeSearchParams;
     return sim::FieldTable{
-        field("policy", &P::policy, "Which leaves go on."),
-        field("width", &P::width, sim::Unit::count, sim::between(1, 4096), "Continuations a step."),
-        field("steps", &P::steps, sim::Unit::count, sim::between(1, 1000), "Steps of a trajectory."),
-        field("step_most", &P::step_most, sim::Unit::tokens, sim::between(1, 1e6), "Most tokens of a step."),
+        field("policy", &P::policy,
+              "Which leaves are continued. `rebase`: shares by reward. `ets`: those that an integer program keeps."),
+        field("width", &P::width, sim::Unit::count, sim::between(1, 4096), "Continuations per step, over all leaves."),
+        field("steps", &P::steps, sim::Unit::count, sim::between(1, 1000), "Number of steps of a trajectory."),
+        field("step_most", &P::step_most, sim::Unit::tokens, sim::between(1, 1e6),
+              "Most tokens of a step; longer ones are cut."),
         field("instructions", &P::instructions, sim::Unit::tokens, sim::between(0, 1e6),
-              "Tokens at the head of every prompt that all searches share."),
+              "Tokens at the start of every prompt that all searches share."),
         field("most_nodes", &P::most_nodes, sim::Unit::count, sim::between(1, 1e9),
-              "Nodes of branch and bound in a step; then the best choice found stands."),
-        field("temperature", &P::temperature, sim::Unit::none, sim::between(1e-3, 1e3), "Of the softmax over rewards."),
-        field("lambda_c", &P::lambda_c, sim::Unit::none, sim::between(0, 1e6), "Price of the tree's nodes."),
-        field("lambda_s", &P::lambda_s, sim::Unit::none, sim::between(0, 1e6), "Worth of the clusters that are kept."),
+              "Most branch-and-bound nodes per step (ets); beyond them the best choice found so far is taken."),
+        field("temperature", &P::temperature, sim::Unit::none, sim::between(1e-3, 1e3),
+              "Temperature of the softmax over rewards."),
+        field("lambda_c", &P::lambda_c, sim::Unit::none, sim::between(0, 1e6),
+              "Price of the tree's nodes in the objective (ets)."),
+        field("lambda_s", &P::lambda_s, sim::Unit::none, sim::between(0, 1e6),
+              "Value of the clusters that are kept in the objective (ets)."),
         field("reward_step", &P::reward_step, sim::Unit::none, sim::between(0, 100),
-              "Deviation of a step of a reward's logit."),
+              "Standard deviation of a reward's logit from one step to the next."),
         field("repeat", &P::repeat, sim::Unit::ratio, sim::between(0, 1),
-              "Probability that a continuation says what another of its round says."),
-        field("score_time", &P::score_s, sim::Unit::seconds, sim::between(0, 1e3), "Of the reward model, a step."),
+              "Probability that a continuation says the same as an earlier one of its round."),
+        field("score_time", &P::score_s, sim::Unit::seconds, sim::between(0, 1e3),
+              "Time of the reward model per step."),
         field("question", &P::question, "Tokens of a question."),
-        field("step", &P::step, "Tokens of a step, before it is cut.")};
+        field("step", &P::step, "Tokens of a step, before it is cut to step_most.")};
   }
 };
 

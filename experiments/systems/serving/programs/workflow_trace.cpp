@@ -38,15 +38,15 @@ struct WorkflowTraceParams {
               "CSV: query, call_index, step, input_tokens, output_tokens[, trace]; null: workflows drawn like "
               "Text-to-SQL."),
         field("drawn", &WorkflowTraceParams::drawn, sim::Unit::count, sim::between(1, 1e6),
-              "Workflows that are drawn where there is no file; the same ones in every run."),
+              "Number of workflows drawn if there is no file; they are the same in every run."),
         field("slo", &WorkflowTraceParams::slo_s, sim::Unit::seconds, sim::positive(),
-              "Time in which a workflow should end; null: calls have no deadlines."),
+              "Time within which a workflow should end; null: calls have no deadlines."),
         field(
             "prompt_weight", &WorkflowTraceParams::prompt_weight, sim::Unit::ratio, sim::between(0, 1),
             "Cost of a prompt token over that of an output token when deadlines are shared out (0.0117 solves the A100 "
             "rows of Hexgen-Flow's step latencies for Llama-3.1-70B)."),
         field("shared_prompt", &WorkflowTraceParams::shared_prompt, sim::Unit::ratio, sim::between(0, 1),
-              "Share of a prompt that all calls of its step have in common (instructions).")};
+              "Share of a prompt that all calls of the same step have in common (instructions).")};
   }
 };
 
@@ -213,7 +213,8 @@ class WorkflowTrace final : public Program {
 
 void add_workflow_trace(ProgramRegistry& registry) {
   registry.add<WorkflowTraceParams>(
-      "workflow_trace", "Recorded workflows: stages of calls, the next when all of one have ended.",
+      "workflow_trace",
+      "Recorded workflows: stages of calls; a stage starts when all calls of the one before have ended.",
       [](const WorkflowTraceParams& params) { return std::make_unique<WorkflowTrace>(params); });
 }
 
