@@ -42,7 +42,7 @@ struct AnalyseParams {
     using P = AnalyseParams;
     return sim::FieldTable{
         sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
-        sim::field("objectives", &P::objectives, Unit::text, sim::any_value(), "Those that count; none: all.")};
+        sim::field("objectives", &P::objectives, Unit::text, sim::any_value(), "Objectives to consider; empty: all.")};
   }
 };
 
@@ -53,7 +53,8 @@ struct BestParams {
     using P = BestParams;
     return sim::FieldTable{
         sim::required(sim::field("stores", &P::stores, Unit::path, sim::any_value(), "Stores of studies.")),
-        sim::field("top", &P::top, Unit::count, sim::at_least(1), "How many, of one objective.")};
+        sim::field("top", &P::top, Unit::count, sim::at_least(1),
+                   "How many of the best points to give, for one objective.")};
   }
 };
 
@@ -64,7 +65,7 @@ struct FidelityParams {
     return sim::FieldTable{
         sim::required(sim::field("folder", &P::folder, Unit::path, sim::any_value(), "Folder of measured tables.")),
         sim::field("points", &P::points, Unit::path, sim::any_value(),
-                   "CSV file for every row, measured and predicted; empty: none.")};
+                   "CSV file to write, with every row, measured and predicted; empty: none.")};
   }
 };
 
@@ -88,9 +89,9 @@ struct EvolveParams {
         sim::required(sim::field("study", &P::study, Unit::path, sim::any_value(), "File of kind \"evolve\".")),
         sim::field("proposer", &P::proposer, Unit::text, sim::any_value(),
                    "Shell command of a program that proposes expressions, in place of breeding."),
-        sim::field("out", &P::out, Unit::path, sim::any_value(), "Folder to make; empty: none."),
-        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of the study, as of --set."),
-        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Runs at a time; 0: as many as cores.")};
+        sim::field("out", &P::out, Unit::path, sim::any_value(), "Folder to create; empty: none."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes to the study, as for --set."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Parallel runs; 0: as many as cores.")};
   }
 };
 
@@ -125,8 +126,9 @@ struct ImportParams {
   static constexpr auto fields() {
     using P = ImportParams;
     return sim::FieldTable{
-        sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON of engine arguments, or a run's metadata."),
-        sim::field("part", &P::part, "Part of the catalog; null: by the metadata's device name."),
+        sim::field("file", &P::file, Unit::path, sim::any_value(),
+                   "JSON file of engine arguments, or of a run's metadata."),
+        sim::field("part", &P::part, "Part from the catalog; null: by the device name in the metadata."),
         sim::field("model", &P::model, "The model's config.json, or catalog:NAME; null: as the arguments say."),
         sim::field("trace", &P::trace, "Request log to replay; null: none."),
         sim::field("words", &P::words, Unit::text, sim::any_value(), "Arguments as on vLLM's command line.")};
@@ -156,11 +158,11 @@ struct TrainingImportParams {
   static constexpr auto fields() {
     using P = TrainingImportParams;
     return sim::FieldTable{
-        sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON of arguments."),
-        sim::field("part", &P::part, "Part of the catalog; null: an H100."),
+        sim::field("file", &P::file, Unit::path, sim::any_value(), "JSON file of arguments."),
+        sim::field("part", &P::part, "Part from the catalog; null: an H100."),
         sim::field("model", &P::model, "catalog:NAME or a config.json; null: as the arguments say."),
         sim::field("devices", &P::devices, Unit::count, sim::between(1, 1 << 20),
-                   "How many; null: as the arguments say."),
+                   "Number of devices; null: as the arguments say."),
         sim::field("words", &P::words, Unit::text, sim::any_value(), "Arguments as on a command line.")};
   }
 };
@@ -180,19 +182,20 @@ std::size_t jobs_or_all(std::int64_t jobs) {
 
 std::vector<Answer> answers() {
   std::vector<Answer> all{
-      make_answer<AnalyseParams>("analyse", "Fronts, progress and importance of parameters, from stores of studies.",
-                                 [](const AnalyseParams& p, const Systems&, const Asking&) {
-                                   return study::study_analysis_json(
-                                       study::analyse_stores(paths(p.stores), p.objectives));
-                                 }),
-      make_answer<BestParams>("best", "Best points, or the Pareto front, of stores together.",
+      make_answer<AnalyseParams>(
+          "analyse", "Pareto fronts, search progress and parameter importance from stores of studies.",
+          [](const AnalyseParams& p, const Systems&, const Asking&) {
+            return study::study_analysis_json(study::analyse_stores(paths(p.stores), p.objectives));
+          }),
+      make_answer<BestParams>("best", "Best points, or the Pareto front, of several stores together.",
                               [](const BestParams& p, const Systems&, const Asking&) {
                                 return study::best_answer_json(paths(p.stores), static_cast<std::size_t>(p.top));
                               }),
       make_answer<CalibrateParams>(
           "calibrate", "Fits the constants of a part to measured tables.",
           [](const CalibrateParams& p, const Systems& systems, const Asking&) { return calibrate_part(p, systems); }),
-      make_answer<EvolveParams>("evolve", "Searches for an expression that decides better.", evolve_expression),
+      make_answer<EvolveParams>("evolve", "Searches for an expression that makes better decisions in a policy.",
+                                evolve_expression),
       make_answer<ExpertCacheParams>("expert_cache", "Hit rates of expert caches on a router trace.",
                                      [](const ExpertCacheParams& p, const Systems& systems, const Asking&) {
                                        return expert_cache_node(
@@ -205,7 +208,7 @@ std::vector<Answer> answers() {
                                      }),
       make_answer<FidelityParams>("fidelity", "Errors of the catalog's parts against measured tables.", fidelity),
       make_answer<FitsParams>(
-          "fits", "Whether a model with experts fits a GPU and its host, at how many tokens a second.",
+          "fits", "Whether a model with experts fits a GPU and its host, and at how many tokens per second.",
           [](const FitsParams& p, const Systems& systems, const Asking&) { return fits_node(ask_fits(p, systems)); }),
       make_answer<TrainingImportParams>("import_deepspeed", "DeepSpeed's config as a training config.",
                                         import_training<import_deepspeed>),
@@ -219,11 +222,12 @@ std::vector<Answer> answers() {
                                 return plan_node(plan_buffers(p, systems.registry<policies::MemoryPlannerRegistry>()));
                               }),
       make_answer<CurveParams>(
-          "progress_fit", "Fits reward over compute, with an interval of its ceiling.",
+          "progress_fit", "Fits reward over compute, with a confidence interval of its ceiling.",
           [](const CurveParams& p, const Systems&, const Asking&) { return curve_node(fit_reward_curve(p)); }),
       make_answer<ScoreParams>("progress_score", "AlgoPerf's score from times to targets.",
                                [](const ScoreParams& p, const Systems&, const Asking&) { return score_node(p); }),
-      make_answer<ReproduceParams>("reproduce", "Runs claim studies: what papers claim, and what comes out.",
+      make_answer<ReproduceParams>("reproduce",
+                                   "Runs claim studies and compares what papers claim with what comes out.",
                                    [](const ReproduceParams& p, const Systems& systems, const Asking& asking) {
                                      if (p.sensitivity)
                                        return claims::sensitivity_json(claim_sensitivity(systems, p, asking));

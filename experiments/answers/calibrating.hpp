@@ -24,13 +24,13 @@ struct CalibrateParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("device", &P::device, Unit::text, sim::any_value(),
-                                 "A part of the catalog; with `from_log`, the config of the run.")),
+                                 "Part from the catalog; with `from_log`, the config of the run.")),
         sim::field("data", &P::data, Unit::path, sim::any_value(), "Folder of measured tables."),
         sim::field(
             "from_log", &P::from_log, Unit::path, sim::any_value(),
-            "Log of requests of a running engine, to which `constants` of the config are fitted in place of a part."),
+            "Request log of a running engine; `constants` of the config are then fitted to it, in place of a part."),
         sim::field("constants", &P::constants, Unit::text, sim::any_value(),
-                   "Up to three numbers of the config, PATH or PATH=MIN:MAX."),
+                   "Up to three numbers of the config to fit, PATH or PATH=MIN:MAX."),
         sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),
                    "shapes (two fifths, by hash), device=NAME (constants from its family), COLUMN=VALUE,... (rows), "
                    "or none."),
@@ -38,15 +38,15 @@ struct CalibrateParams {
                    "File to write; empty: DEVICE-calibrated.json (DEVICE-training.json, DEVICE-residual.json, "
                    "CONFIG-fitted.json)."),
         sim::field("blocks", &P::blocks, Unit::text, sim::any_value(),
-                   "Only these blocks of constants (gemm, attention …); none: all that have tables."),
-        sim::field("rows", &P::rows, Unit::count, sim::between(1, 1e9), "Most rows of a table that are fitted."),
+                   "Blocks of constants to fit (gemm, attention …); empty: all that have tables."),
+        sim::field("rows", &P::rows, Unit::count, sim::between(1, 1e9), "Most rows per table used in the fit."),
         sim::field("training", &P::training,
-                   "Whether constants of a training run are fitted to tables of measured plans, and a part of a "
-                   "config is written in place of a catalog entry."),
+                   "Whether to fit constants of a training run to tables of measured plans, and write a part of a "
+                   "config in place of a catalog entry."),
         sim::field("residual", &P::residual,
-                   "Whether trees are fitted to what is left of the model's errors, and a residual of cost model "
-                   "`learned` is written in place of a catalog entry."),
-        sim::field("force", &P::force, "Whether the file that `out` names is replaced.")};
+                   "Whether to fit trees to the remaining errors of the cost model, and write a residual for cost "
+                   "model `learned` in place of a catalog entry."),
+        sim::field("force", &P::force, "Whether to replace the file that `out` names.")};
   }
 };
 

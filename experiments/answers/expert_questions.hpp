@@ -22,12 +22,13 @@ struct RouterChoice {
     return sim::FieldTable{
         sim::required(sim::field("trace", &P::trace, Unit::path, sim::any_value(), "Router trace (CSV or binary).")),
         sim::field("model", &P::model, Unit::text, sim::any_value(),
-                   "Model it is of, catalog:NAME or a config.json, which it is checked against; empty: none."),
-        sim::field("tokens", &P::tokens, Unit::text, sim::any_value(), "Tokens that count, \"0:4000\"; empty: all."),
-        sim::field("layers", &P::layers, Unit::count, sim::at_least(0), "Layers that count; none: all."),
+                   "Model of the trace, catalog:NAME or a config.json, used to check the trace; empty: none."),
+        sim::field("tokens", &P::tokens, Unit::text, sim::any_value(),
+                   "Tokens of the trace to use, e.g. \"0:4000\"; empty: all."),
+        sim::field("layers", &P::layers, Unit::count, sim::at_least(0), "Layers of the trace to use; empty: all."),
         sim::field("experts", &P::experts, Unit::count, sim::between(0, traces::kMostExpertsOfLayer),
-                   "Experts of a layer; 0: as the model, else the file, says."),
-        sim::field("context", &P::context, Unit::tokens, sim::at_least(0), "Tokens of a text; 0: as the file says.")};
+                   "Experts per layer; 0: as the model says, or else the file."),
+        sim::field("context", &P::context, Unit::tokens, sim::at_least(0), "Tokens per text; 0: as the file says.")};
   }
 };
 
@@ -44,14 +45,16 @@ struct ExpertCacheParams : RouterChoice {
         sim::inherited<P>(RouterChoice::fields()),
         sim::FieldTable{
             sim::field("cache", &P::cache, Unit::text, sim::any_value(),
-                       "Cache policies; none: all that can be made for the trace."),
-            sim::field("slots", &P::slots, Unit::count, sim::at_least(1),
-                       "Experts of a layer that stay; none: from a sixteenth of the layer to three quarters."),
-            sim::field("look_up", &P::look_up,
-                       "Whether the experts of a token are looked up together, those in use staying, or one by one."),
+                       "Cache policies to compare; empty: all that the trace allows."),
+            sim::field(
+                "slots", &P::slots, Unit::count, sim::at_least(1),
+                "Experts per layer that fit in the cache; empty: from a sixteenth of the layer to three quarters."),
+            sim::field(
+                "look_up", &P::look_up,
+                "How experts are looked up: those of a token together, with those in use staying, or one by one."),
             sim::field("batch", &P::batch, Unit::count, sim::between(1, 1 << 20),
-                       "Texts side by side; the experts of all their tokens are looked up together."),
-            sim::field("parameters", &P::parameters, "Of cache policies, by their names.")});
+                       "Texts in a batch; the experts of all their tokens are looked up together."),
+            sim::field("parameters", &P::parameters, "Parameters of cache policies, by policy name.")});
   }
 };
 
@@ -88,22 +91,24 @@ struct ExpertPlaceParams : RouterChoice {
     return sim::joined(
         sim::inherited<P>(RouterChoice::fields()),
         sim::FieldTable{
-            sim::field("policy", &P::policy, Unit::text, sim::any_value(), "Placement policies; none: all."),
-            sim::field("gpus", &P::gpus, Unit::count, sim::between(1, 1 << 14), "GPUs that share the experts."),
-            sim::field("nodes", &P::nodes, Unit::count, sim::between(1, 1 << 14), "Nodes that they stand in."),
+            sim::field("policy", &P::policy, Unit::text, sim::any_value(),
+                       "Placement policies to compare; empty: all."),
+            sim::field("gpus", &P::gpus, Unit::count, sim::between(1, 1 << 14),
+                       "GPUs that the experts are divided among."),
+            sim::field("nodes", &P::nodes, Unit::count, sim::between(1, 1 << 14), "Nodes that these GPUs are in."),
             sim::field("slots", &P::slots, Unit::count, sim::between(0, 1 << 20),
-                       "Experts of a layer that all GPUs hold together; 0: each once."),
+                       "Expert slots per layer over all GPUs, replicas included; 0: each expert once."),
             sim::field("groups", &P::groups, Unit::count, sim::between(1, 1 << 14),
-                       "Groups of experts that routing limited to groups keeps on one node."),
+                       "Groups of experts for group-limited routing; each group is kept on one node."),
             sim::field("batch", &P::batch, Unit::tokens, sim::at_least(0),
-                       "Tokens of a batch that is judged; 0: all at once."),
+                       "Tokens per batch when judging; 0: all at once."),
             sim::field("plan", &P::plan, Unit::text, sim::any_value(),
-                       "Tokens that a placement is planned on; empty: the first half."),
+                       "Tokens that placements are planned on; empty: the first half."),
             sim::field("judge", &P::judge, Unit::text, sim::any_value(),
-                       "Tokens that it is judged on; empty: the second half."),
+                       "Tokens that placements are judged on; empty: the second half."),
             sim::field("out", &P::out, Unit::path, sim::any_value(), "CSV file for the slots of the best placement."),
-            sim::field("parameters", &P::parameters, "Of placement policies, by their names."),
-            sim::field("force", &P::force, "Whether the file is replaced if it exists.")});
+            sim::field("parameters", &P::parameters, "Parameters of placement policies, by policy name."),
+            sim::field("force", &P::force, "Whether to replace the file if it exists.")});
   }
 };
 

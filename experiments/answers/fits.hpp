@@ -19,21 +19,22 @@ struct FitsParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("model", &P::model, Unit::text, sim::any_value(),
-                                 "A model with experts: a name of the catalog, or a config.json.")),
-        sim::required(sim::field("part", &P::part, Unit::text, sim::any_value(), "The GPU, a part of the catalog.")),
-        sim::field("host", &P::host, Unit::text, sim::any_value(), "Its host's CPU; empty: none that computes."),
+                                 "Model with experts: a name from the catalog, or a config.json.")),
+        sim::required(sim::field("part", &P::part, Unit::text, sim::any_value(), "GPU, a part from the catalog.")),
+        sim::field("host", &P::host, Unit::text, sim::any_value(),
+                   "CPU of the host, which computes experts; empty: none, the host only stores them."),
         sim::field("link", &P::link, Unit::text, sim::any_value(), "Link from host to GPU."),
         sim::field("storage", &P::storage, Unit::text, sim::any_value(),
-                   "Drive with the experts that the host's memory has no room for, such as nvme-gen4; empty: none."),
+                   "Drive for the experts that do not fit in host memory, such as nvme-gen4; empty: none."),
         sim::field("engine", &P::engine, Unit::text, sim::any_value(),
-                   "Whose measured overheads count: kt_kernel, ktransformers_0_2, or ideal."),
-        sim::field("router", &P::router, Unit::path, sim::any_value(), "Router trace; empty: a drawn one."),
+                   "Engine whose measured overheads are counted: kt_kernel, ktransformers_0_2, or ideal."),
+        sim::field("router", &P::router, Unit::path, sim::any_value(), "Router trace; empty: one drawn at random."),
         sim::field("weights", &P::weights, Unit::text, sim::any_value(),
-                   "Formats of all weights; none: as published, fp8 and int4."),
+                   "Weight formats to try; empty: as published, fp8 and int4."),
         sim::field("devices", &P::devices, Unit::count, sim::between(1, 1024), "GPUs."),
         sim::field("sockets", &P::sockets, Unit::count, sim::between(1, 64), "CPUs."),
-        sim::field("context", &P::context, Unit::tokens, sim::between(1, 1 << 24), "Tokens of each text."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1 << 16), "Texts at a time.")};
+        sim::field("context", &P::context, Unit::tokens, sim::between(1, 1 << 24), "Context length of each text."),
+        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1 << 16), "Batch size in texts.")};
   }
 };
 

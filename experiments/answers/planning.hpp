@@ -20,13 +20,14 @@ struct PlanParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(
-            sim::field("file", &P::file, Unit::path, sim::any_value(), "Buffers (CSV: id,lower,upper,size).")),
-        sim::field("planner", &P::planner, Unit::text, sim::any_value(), "One planner only; empty: all of them."),
+            sim::field("file", &P::file, Unit::path, sim::any_value(), "CSV file of buffers: id,lower,upper,size.")),
+        sim::field("planner", &P::planner, Unit::text, sim::any_value(), "Use this planner only; empty: all."),
         sim::field("capacity", &P::capacity, Unit::text, sim::any_value(),
-                   "Says which plans fit into so many bytes, \"1 MiB\"; empty: no capacity."),
-        sim::field("out", &P::out, Unit::path, sim::any_value(), "CSV file for the offsets of the best plan."),
-        sim::field("parameters", &P::parameters, "Of planners, by their names."),
-        sim::field("force", &P::force, "Whether the file is replaced if it exists.")};
+                   "Capacity that plans are compared with, e.g. \"1 MiB\"; empty: none."),
+        sim::field("out", &P::out, Unit::path, sim::any_value(),
+                   "CSV file to write, with the offsets of the best plan."),
+        sim::field("parameters", &P::parameters, "Parameters of planners, by planner name."),
+        sim::field("force", &P::force, "Whether to replace the file if it exists.")};
   }
 };
 

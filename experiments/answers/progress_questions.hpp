@@ -17,9 +17,9 @@ struct ScoreParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("table", &P::table, Unit::path, sim::any_value(),
-                                 "CSV with submission, workload, median_time_to_target_s (inf: never reached).")),
+                                 "CSV file with submission, workload, median_time_to_target_s (inf: never reached).")),
         sim::field("most", &P::most, Unit::ratio, sim::between(1.0001, 1e6),
-                   "Times over the fastest one's from which on nothing is scored.")};
+                   "Largest ratio to the fastest time that still scores.")};
   }
 };
 
@@ -37,15 +37,15 @@ struct CurveParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::required(sim::field("table", &P::table, Unit::path, sim::any_value(),
-                                 "CSV with compute (gpu_h, any unit) and reward.")),
+                                 "CSV file with compute (gpu_h, in any unit) and reward.")),
         sim::field("start", &P::start, Unit::none, sim::any_value(), "Reward before the first step, R0."),
-        sim::field("from", &P::from, Unit::none, sim::at_least(0), "Compute from which on points are fitted."),
+        sim::field("from", &P::from, Unit::none, sim::at_least(0), "Least compute of the points that are fitted."),
         sim::field("until", &P::until, Unit::none, sim::at_least(0),
-                   "Compute up to which points are fitted, the others judge the fit; 0: all are fitted."),
-        sim::field("at", &P::at, Unit::none, sim::at_least(0), "Compute at which a reward is asked; 0: none."),
+                   "Most compute of the points that are fitted; the later ones judge the fit. 0: all are fitted."),
+        sim::field("at", &P::at, Unit::none, sim::at_least(0), "Compute at which to predict the reward; 0: none."),
         sim::field("draws", &P::draws, Unit::count, sim::between(0, 10'000),
-                   "Fits to resampled residuals, for the ceiling's interval."),
-        sim::field("seed", &P::seed, Unit::count, sim::at_least(0), "Of these.")};
+                   "Number of fits to resampled residuals, for the interval of the ceiling."),
+        sim::field("seed", &P::seed, Unit::count, sim::at_least(0), "Seed of the resampling.")};
   }
 };
 

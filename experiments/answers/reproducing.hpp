@@ -22,13 +22,14 @@ struct ReproduceParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("studies", &P::studies, Unit::text, sim::any_value(),
-                   "Names of studies that ship, or files; none: all that ship."),
-        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes of every study, as of --set."),
-        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Runs at a time; 0: as many as cores."),
+                   "Names of built-in studies, or files; empty: all built-in ones."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes to every study, as for --set."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Parallel runs; 0: as many as cores."),
         sim::field("points", &P::points, Unit::path, sim::any_value(),
-                   "CSV file for the figures at every point; empty: none."),
+                   "CSV file to write, with the figures at every point; empty: none."),
         sim::field("sensitivity", &P::sensitivity,
-                   "Whether to judge the claims over the parameters that studies name under `sensitivity` instead.")};
+                   "Whether to judge the claims while varying the parameters that studies name under `sensitivity`, "
+                   "instead.")};
   }
 };
 

@@ -40,17 +40,17 @@ struct RouterFitParams {
     using P = RouterFitParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("trace", &P::trace, Unit::path, sim::any_value(), "Router trace; empty: a fit to `srp` alone."),
+        sim::field("trace", &P::trace, Unit::path, sim::any_value(), "Router trace; empty: fit to `srp` alone."),
         sim::field("judge", &P::judge, Unit::path, sim::any_value(),
-                   "Another trace that the fitted generator is held against; empty: the fitted one."),
-        sim::field("out", &P::out, Unit::path, sim::any_value(), "Generator to write (JSON); empty: none."),
-        sim::field("layer", &P::layer, Unit::count, sim::at_least(-1), "Layer of the trace; -1: its first."),
+                   "Another trace to compare the fitted generator with; empty: the fitted one."),
+        sim::field("out", &P::out, Unit::path, sim::any_value(), "File to write the generator to (JSON); empty: none."),
+        sim::field("layer", &P::layer, Unit::count, sim::at_least(-1), "Layer of the trace; -1: the first."),
         sim::field("popularity", &P::popularity,
-                   "Whether experts keep the trace's popularity, or one as skewed is drawn."),
-        sim::field("srp", &P::srp, Unit::ratio, sim::between(0, 1), "SRP of 16 tokens, where there is no trace."),
-        sim::field("experts", &P::experts, Unit::count, sim::between(1, 1 << 14), "Experts of a layer, with `srp`."),
-        sim::field("top_k", &P::top_k, Unit::count, sim::between(1, 1 << 14), "Experts a token, with `srp`."),
-        sim::field("force", &P::force, "Whether the file is replaced if it exists.")};
+                   "Whether experts keep the trace's popularity; if not, one with the same skew is drawn."),
+        sim::field("srp", &P::srp, Unit::ratio, sim::between(0, 1), "SRP of 16 tokens, used if there is no trace."),
+        sim::field("experts", &P::experts, Unit::count, sim::between(1, 1 << 14), "Experts per layer, with `srp`."),
+        sim::field("top_k", &P::top_k, Unit::count, sim::between(1, 1 << 14), "Experts per token, with `srp`."),
+        sim::field("force", &P::force, "Whether to replace the file if it exists.")};
   }
 };
 

@@ -61,7 +61,7 @@ std::string shown(const RunOption& option, const std::string& text) {
 const RunOption kTtft{"slo-ttft", "slo.ttft", OptionForm::value, false,
                       "Target for the time to first token of a request (slo.ttft)"};
 const RunOption kTbt{"slo-tbt", "slo.tbt", OptionForm::value, false,
-                     "Target for the P99 of its times between tokens (slo.tbt)"};
+                     "Target for the P99 of the times between tokens of a request (slo.tbt)"};
 
 /// Configs of a service, whichever question they were written for, and some more.
 std::vector<std::string> with_services(std::vector<std::string> more) {
@@ -73,93 +73,99 @@ RunQuestion capacity() {
   using F = OptionForm;
   return {
       "capacity",
-      "Search the highest request rate that meets targets",
+      "Find the highest request rate that meets the targets",
       "capacity",
       {kTtft,
        kTbt,
        {"attainment", "capacity.attainment", F::value, false,
-        "Least share of requests that attain them (default 0.99, if there is no limit)"},
+        "Least attainment: share of requests within the targets (default: 0.99, if there is no limit)"},
        {"limit", "capacity.limits", F::limit, true,
-        "Bound on a latency of all requests: tbt.p99=100ms, queueing.p50=2s"},
+        "Limit on a latency statistic over all requests: tbt.p99=100ms, queueing.p50=2s"},
        {"requests", "capacity.requests", F::value, false,
         "Requests of a first run (default: the workload's); runs that are too short are made longer"},
-       {"max-requests", "capacity.max_requests", F::value, false, "Requests of the longest run (default 100,000)"},
-       {"replications", "capacity.replications", F::value, false, "Most runs of a rate (default 5)"},
-       {"tolerance", "capacity.tolerance", F::value, false, "Width of the answer as a share (default 0.02)"},
-       {"suggest", "capacity.suggest", F::value, false, "Whether to try changes that lift what binds (default true)"},
-       {"start-rate", "capacity.start_rate", F::rate, false, "First rate tried, requests/s (default: the workload's)"},
-       {"min-rate", "capacity.min_rate", F::rate, false, "Least rate tried"},
-       {"max-rate", "capacity.max_rate", F::rate, false, "Greatest rate tried"}},
+       {"max-requests", "capacity.max_requests", F::value, false, "Requests of the longest run (default: 100,000)"},
+       {"replications", "capacity.replications", F::value, false, "Most runs per rate (default: 5)"},
+       {"tolerance", "capacity.tolerance", F::value, false, "Relative width of the answer (default: 0.02)"},
+       {"suggest", "capacity.suggest", F::value, false,
+        "Whether to try changes that relieve the limiting cause (default: true)"},
+       {"start-rate", "capacity.start_rate", F::rate, false, "First rate to try, requests/s (default: the workload's)"},
+       {"min-rate", "capacity.min_rate", F::rate, false, "Lowest rate to try, requests/s"},
+       {"max-rate", "capacity.max_rate", F::rate, false, "Highest rate to try, requests/s"}},
       with_services({})};
 }
 
 RunQuestion slo() {
   using F = OptionForm;
   return {"slo",
-          "Attainment of an SLO against rate and against its scale",
+          "Show the attainment of an SLO by request rate and by scale of the targets",
           "slo_sweep",
           {kTtft,
            kTbt,
-           {"rates", "slo_sweep.rates", F::rate, true, "Requests/s, with commas (default: around the workload's own)"},
-           {"scales", "slo_sweep.scales", F::value, true, "Multiples of the targets, with commas"},
-           {"target", "slo_sweep.target", F::value, false, "Share of requests that should attain them (default 0.95)"},
+           {"rates", "slo_sweep.rates", F::rate, true,
+            "Request rates in requests/s, separated by commas (default: around the workload's own)"},
+           {"scales", "slo_sweep.scales", F::value, true, "Multiples of the targets, separated by commas"},
+           {"target", "slo_sweep.target", F::value, false,
+            "Attainment wanted: share of requests within the targets (default: 0.95)"},
            {"requests", "slo_sweep.requests", F::value, false,
             "Requests of a first run (default: the workload's); runs that are too short are made longer"},
            {"max-requests", "slo_sweep.max_requests", F::value, false, "Requests of the longest run"},
-           {"replications", "slo_sweep.replications", F::value, false, "Runs of a point (default 3)"}},
+           {"replications", "slo_sweep.replications", F::value, false, "Runs per point (default: 3)"}},
           with_services({})};
 }
 
 RunQuestion plans() {
   using F = OptionForm;
-  return {"plans",
-          "Compare machines and parallelism for a workload: latency, energy, cost, capacity; or plans to train a model",
-          "plans",
-          {{"parts", "plans.parts", F::part, true, "Parts of the catalog, with commas (default: the config's)"},
-           {"devices", "plans.devices", F::value, true, "Numbers of devices"},
-           {"tp", "plans.tensor_parallel", F::value, true, "Tensor parallelism (default: powers of two)"},
-           {"pp", "plans.pipeline_parallel", F::value, true, "Pipeline stages (default: 1)"},
-           {"dp", "plans.data_parallel", F::value, true, "Lanes of a replica that attend by themselves (default: 1)"},
-           {"ep", "plans.expert_parallel", F::value, true,
-            "Groups of a replica's devices that share out the experts (default: the config's)"},
-           {"batching", "plans.batching", F::text, true, "Batching policies"},
-           {"dtypes", "plans.dtypes", F::text, true, "Number formats"},
-           {"clocks", "plans.clocks", F::text, true, "Clocks, \"1.2 GHz\""},
-           {"objectives", "plans.objectives", F::text, true, "latency, ttft, throughput, energy, cost, slo, capacity"},
-           {"rank", "plans.rank", F::text, false, "The objective that the best plan is best at"},
-           {"explain", "plans.explain", F::text, false,
-            "Of training: a plan as the table has it (\"8 8x3 1 1 yes selective none\"), and what it gives up"},
-           {"price", "plans.prices", F::price, true,
-            "Of a device and hour, for every part or with commas by part (l40s=0.8,a100-sxm4-80gb=1.6): gives cost per "
-            "million tokens"},
-           {"prices", "plans.price_file", F::text, false, "File of prices (docs/how-to/prices.json is an example)"},
-           {"currency", "plans.currency", F::text, false, "What prices are in"},
-           kTtft,
-           kTbt,
-           {"capacity", "plans.capacity", F::enabled, false, "Search each plan's capacity and judge it there"},
-           {"attainment", "capacity.attainment", F::value, false,
-            "With --capacity: least share of requests that attain the targets (default 0.99)"},
-           {"once", "plans.once", F::enabled, false, "Run the workload once, as it is: a job to be done, not a load"},
-           {"disaggregated", "plans.disaggregated", F::enabled, false,
-            "Also divide the devices between prefill and decode, in every way"},
-           {"jobs", "plans.jobs", F::value, false, "Threads; results are the same for any number"}},
-          with_services({"training", "training_plans"}),
-          {{"training", "training_plans"}, {"training_plans", "training_plans"}}};
+  return {
+      "plans",
+      "Compare machines and parallelism for a workload: latency, energy, cost, capacity; or plans to train a model",
+      "plans",
+      {{"parts", "plans.parts", F::part, true, "Parts from the catalog, separated by commas (default: the config's)"},
+       {"devices", "plans.devices", F::value, true, "Numbers of devices to compare, separated by commas"},
+       {"tp", "plans.tensor_parallel", F::value, true, "Degrees of tensor parallelism (default: powers of two)"},
+       {"pp", "plans.pipeline_parallel", F::value, true, "Numbers of pipeline stages (default: 1)"},
+       {"dp", "plans.data_parallel", F::value, true,
+        "Data-parallel lanes of a replica, each with attention of its own (default: 1)"},
+       {"ep", "plans.expert_parallel", F::value, true,
+        "Groups of a replica's devices that divide the experts among them (default: the config's)"},
+       {"batching", "plans.batching", F::text, true, "Batching policies to compare"},
+       {"dtypes", "plans.dtypes", F::text, true, "Number formats to compare"},
+       {"clocks", "plans.clocks", F::text, true, "Clocks to compare, e.g. \"1.2 GHz\""},
+       {"objectives", "plans.objectives", F::text, true,
+        "Objectives: latency, ttft, throughput, energy, cost, slo, capacity"},
+       {"rank", "plans.rank", F::text, false, "Objective by which the best plan is chosen"},
+       {"explain", "plans.explain", F::text, false,
+        "Training only: a plan as printed in the table (\"8 8x3 1 1 yes selective none\"), to show what it gives up"},
+       {"price", "plans.prices", F::price, true,
+        "Price per device and hour, for all parts or separated by commas for each (l40s=0.8,a100-sxm4-80gb=1.6): gives "
+        "cost per million tokens"},
+       {"prices", "plans.price_file", F::text, false, "File of prices (example: docs/how-to/prices.json)"},
+       {"currency", "plans.currency", F::text, false, "Currency of the prices"},
+       kTtft,
+       kTbt,
+       {"capacity", "plans.capacity", F::enabled, false, "Find each plan's capacity and compare plans there"},
+       {"attainment", "capacity.attainment", F::value, false, "With --capacity: least attainment (default: 0.99)"},
+       {"once", "plans.once", F::enabled, false,
+        "Run the workload once, as it is: a job to be completed, not a continuous load"},
+       {"disaggregated", "plans.disaggregated", F::enabled, false,
+        "Also try every division of the devices between prefill and decode"},
+       {"jobs", "plans.jobs", F::value, false, "Number of threads; results do not depend on it"}},
+      with_services({"training", "training_plans"}),
+      {{"training", "training_plans"}, {"training_plans", "training_plans"}}};
 }
 
 RunQuestion goodput() {
   using F = OptionForm;
   return {"goodput",
-          "What failures cost a training job, and which checkpoint interval costs least",
+          "Estimate what failures cost a training job, and which checkpoint interval costs least",
           "goodput",
           {{"intervals", "goodput.intervals", F::text, true,
-            "Checkpoint intervals to try, \"5 min\" (default: some about the best by Daly)"},
-           {"points", "goodput.points", F::value, false, "How many of these (default 9)"},
-           {"duration", "job.duration", F::text, false, "Time that is looked at, \"54 d\" (job.duration)"},
-           {"histories", "job.histories", F::value, false, "Histories that are drawn (job.histories)"},
-           {"recovery", "policies.recovery.policy", F::text, false, "What the job does when it loses nodes"},
-           {"spares", "job.spares", F::value, false, "Nodes that stand by"},
-           {"failures", "failures.per_1000_node_days", F::value, false, "Failures of a node per 1,000 days"}},
+            "Checkpoint intervals to try, e.g. \"5 min\" (default: some around Daly's optimum)"},
+           {"points", "goodput.points", F::value, false, "Number of checkpoint intervals to try (default: 9)"},
+           {"duration", "job.duration", F::text, false, "Longest time to simulate, e.g. \"54 d\" (job.duration)"},
+           {"histories", "job.histories", F::value, false, "Number of random failure histories (job.histories)"},
+           {"recovery", "policies.recovery.policy", F::text, false, "Policy for what the job does when it loses nodes"},
+           {"spares", "job.spares", F::value, false, "Number of spare nodes"},
+           {"failures", "failures.per_1000_node_days", F::value, false, "Failures per node and 1,000 days"}},
           {"training", "training_job", "goodput"}};
 }
 
@@ -168,11 +174,11 @@ RunQuestion train() {
   return {"train",
           "Train a learner in an environment",
           "rl",
-          {{"steps", "train.steps", F::value, false, "Environment steps of a training (train.steps)"},
-           {"seeds", "run.seeds", F::value, false, "Trainings, from seed on (run.seeds)"},
-           {"jobs", "run.jobs", F::value, false, "Threads; the results are the same for any number (run.jobs)"},
+          {{"steps", "train.steps", F::value, false, "Environment steps of a training run (train.steps)"},
+           {"seeds", "run.seeds", F::value, false, "Number of training runs, with consecutive seeds (run.seeds)"},
+           {"jobs", "run.jobs", F::value, false, "Number of threads; results do not depend on it (run.jobs)"},
            {"state", "run.state", F::text, false,
-            "Folder in which trainings keep their state, to go on from when started again (run.state)"}}};
+            "Folder in which training runs keep their state, to continue when started again (run.state)"}}};
 }
 
 }  // namespace

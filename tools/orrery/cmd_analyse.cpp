@@ -52,15 +52,16 @@ int analyse(const Systems& systems, const AnalyseOptions& options) {
 
 void add_analyse(CLI::App& app, Action& action) {
   auto options = std::make_shared<AnalyseOptions>();
-  CLI::App* command =
-      app.add_subcommand("analyse", "Fronts, progress and importance of parameters, from stores of studies");
-  command->add_option("STORE", options->files, "Stores that sweep and search wrote, with the same objectives")
+  CLI::App* command = app.add_subcommand(
+      "analyse", "Show Pareto fronts, search progress and parameter importance from stores of studies");
+  command->add_option("STORE", options->files, "Stores written by sweep and search, with the same objectives")
       ->required();
-  command->add_option("--objective", options->objectives, "Count this objective only (may be repeated; default all)")
+  command
+      ->add_option("--objective", options->objectives, "Consider this objective only (may be repeated; default: all)")
       ->allow_extra_args(false);
-  command->add_option("--top", options->top, "Rows of a table")->check(CLI::PositiveNumber);
-  command->add_option("--png", options->png, "Folder for plots");
-  CLI::Option* json = command->add_flag("--json", options->json, "As JSON");
+  command->add_option("--top", options->top, "Number of rows per table")->check(CLI::PositiveNumber);
+  command->add_option("--png", options->png, "Folder for PNG plots");
+  CLI::Option* json = command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--points", options->points, "With --json: every point too, and what it sets in which config")
       ->needs(json);
   command->callback(

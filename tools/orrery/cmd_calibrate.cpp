@@ -30,30 +30,31 @@ int calibrate(const CalibrateOptions& options, const Systems& systems) {
 void add_calibrate(CLI::App& app, Action& action) {
   auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command =
-      app.add_subcommand("calibrate", "Fit the constants of a part to measured tables, or an engine's to a log");
-  command->add_option("DEVICE", options->params.device, "A part of the catalog; with --from-log the config of the run")
+      app.add_subcommand("calibrate", "Fit the constants of a part to measured tables, or those of an engine to a log");
+  command->add_option("DEVICE", options->params.device, "Part from the catalog; with --from-log, the config of the run")
       ->required();
   command->add_option("--data", options->params.data, "Folder of measured tables");
   command->add_option("--from-log", options->params.from_log,
-                      "Log of requests of a running engine (JSON of vllm bench serve or sglang.bench_serving, CSV)");
+                      "Request log of a running engine (JSON of vllm bench serve or sglang.bench_serving, or CSV)");
   command->add_option("--constant", options->params.constants,
-                      "With --from-log: a number of the config that is fitted, PATH or PATH=MIN:MAX; three at most");
-  command->add_option(
-      "--holdout", options->params.holdout,
-      "shapes (two fifths, by hash), device=NAME (constants from its family), COLUMN=VALUE,... (rows), or none");
-  command->add_option(
-      "--block", options->params.blocks,
-      "Only these blocks of constants (gemm, attention …), or constants with --training (kernel, overlapped, host)");
-  command->add_option("--rows", options->params.rows, "Most rows of a table that are fitted")
+                      "With --from-log: a number of the config to fit, PATH or PATH=MIN:MAX (three at most)");
+  command->add_option("--holdout", options->params.holdout,
+                      "Rows held out from the fit: shapes (two fifths, by hash), device=NAME (constants from its "
+                      "family), COLUMN=VALUE,... or none");
+  command->add_option("--block", options->params.blocks,
+                      "Fit only these blocks of constants (gemm, attention …); with --training, these constants "
+                      "(kernel, overlapped, host)");
+  command->add_option("--rows", options->params.rows, "Most rows per table used in the fit")
       ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--out", options->params.out,
-                      "What to write (DEVICE-calibrated.json, -training.json, -residual.json, CONFIG-fitted.json)");
+                      "File to write (DEVICE-calibrated.json, -training.json, -residual.json, CONFIG-fitted.json)");
   command->add_flag("--training", options->params.training,
-                    "Fit what a training run takes beside its kernels to tables of measured plans "
+                    "Fit the time of a training run outside its kernels to tables of measured plans "
                     "(training/*.steps.csv), and write section `machine` of a config");
-  command->add_flag("--residual", options->params.residual,
-                    "Fit trees to what is left of the model's errors, and write a residual of cost model `learned`");
-  command->add_flag("--json", options->json, "As JSON; errors are fractions");
+  command->add_flag(
+      "--residual", options->params.residual,
+      "Fit trees to the remaining errors of the cost model, and write a residual for cost model `learned`");
+  command->add_flag("--json", options->json, "Print JSON; errors are fractions");
   command->add_flag("--force", options->params.force, "Replace the file that --out names");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return calibrate(*options, systems); }; });

@@ -164,7 +164,7 @@ int print_script(const std::string& shell) {
 
 void add_completion(CLI::App& app, Action& action) {
   auto shell = std::make_shared<std::string>("bash");
-  CLI::App* script = app.add_subcommand("completion", "Print what bash, zsh or fish runs to complete words");
+  CLI::App* script = app.add_subcommand("completion", "Print the completion script for bash, zsh or fish");
   script->add_option("SHELL", *shell, "bash (default), zsh or fish");
   script->callback([shell, &action] { action = [shell](const Systems&) { return print_script(*shell); }; });
   auto words = std::make_shared<Words>();

@@ -142,8 +142,8 @@ void add_list(CLI::App& app, Action& action) {
   auto kind = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("list", "List policies, cost models, parts, models, trace formats …");
-  command->add_option("KIND", *kind, "Only this kind");
-  command->add_flag("--json", *json, "As JSON, with all fields");
+  command->add_option("KIND", *kind, "List only this kind");
+  command->add_flag("--json", *json, "Print JSON, with all fields");
   command->callback(
       [kind, json, &action] { action = [kind, json](const Systems& systems) { return list(systems, *kind, *json); }; });
 }
@@ -152,8 +152,8 @@ void add_describe(CLI::App& app, Action& action) {
   auto name = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("describe", "Explain a policy, part, model or section and its parameters");
-  command->add_option("NAME", *name, "A name that `orrery list` shows, or a part's file")->required();
-  command->add_flag("--json", *json, "As JSON");
+  command->add_option("NAME", *name, "Name shown by `orrery list`, or the file of a part")->required();
+  command->add_flag("--json", *json, "Print JSON");
   command->callback([name, json, &action] {
     action = [name, json](const Systems& systems) { return describe(systems, *name, *json); };
   });

@@ -36,11 +36,12 @@ evolving::EvolveResult search(const Systems& systems, const evolving::EvolveStud
   }
   ProgressBar bar(options.quiet);
   const std::int64_t total = study.search.generations;
-  return evolving::evolve(systems, study, *source,
-                          {.jobs = options.jobs, .progress = [&](std::int64_t generation, std::int64_t) {
-                             bar.update({.done = generation, .total = total, .what = "generations"});
-                           },
-                           .stop = [] { return g_interrupted != 0; }});
+  return evolving::evolve(
+      systems, study, *source,
+      {.jobs = options.jobs,
+       .progress = [&](std::int64_t generation,
+                       std::int64_t) { bar.update({.done = generation, .total = total, .what = "generations"}); },
+       .stop = [] { return g_interrupted != 0; }});
 }
 
 int evolve(const Systems& systems, const EvolveOptions& options) {
@@ -72,19 +73,19 @@ int evolve(const Systems& systems, const EvolveOptions& options) {
 
 void add_evolve(CLI::App& app, Action& action) {
   auto options = std::make_shared<EvolveOptions>();
-  CLI::App* command = app.add_subcommand("evolve", "Search for an expression that decides better");
+  CLI::App* command = app.add_subcommand("evolve", "Search for an expression that makes better decisions in a policy");
   command->add_option("STUDY", options->study, "File of kind \"evolve\"")->required();
   command
       ->add_option("--set", options->assignments,
                    "Change a value of the study: search.seed=2, base.workload.rate_scale=2 (may be repeated)")
       ->allow_extra_args(false);
   command->add_option("--proposer", options->proposer,
-                      "Shell command of a program that proposes expressions (lines of JSON), in place of breeding");
-  command->add_option("--jobs", options->jobs, "Runs at a time (default: as many as cores); changes no result")
+                      "Shell command of a program that proposes expressions (as JSON lines), in place of breeding");
+  command->add_option("--jobs", options->jobs, "Parallel runs (default: number of cores); results do not depend on it")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--out", options->out, "Folder to make, with evolve.json and candidates.csv");
-  command->add_flag("--json", options->json, "As JSON");
-  command->add_flag("--quiet", options->quiet, "No progress");
+  command->add_option("--out", options->out, "Folder to create, with evolve.json and candidates.csv");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--quiet", options->quiet, "Show no progress");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return evolve(systems, *options); }; });
 }

@@ -78,41 +78,46 @@ int best(const Systems& systems, const BestOptions& options) {
 void add_export(CLI::App& app, Action& action) {
   auto options = std::make_shared<ExportOptions>();
   CLI::App* command = app.add_subcommand("export", "Print all points of stores of studies, side by side");
-  command->add_option("STORE", options->files, "Stores that sweep and search wrote")->required();
-  command->add_option("--format", options->format, "csv or jsonl")->check(CLI::IsMember({"csv", "jsonl"}));
-  command->add_option("--out", options->out, "File (default stdout)");
+  command->add_option("STORE", options->files, "Stores written by sweep and search")->required();
+  command->add_option("--format", options->format, "Output format: csv or jsonl")
+      ->check(CLI::IsMember({"csv", "jsonl"}));
+  command->add_option("--out", options->out, "File to write (default: stdout)");
   command->callback([options, &action] { action = [options](const Systems&) { return export_points(*options); }; });
 }
 
 void add_best(CLI::App& app, Action& action) {
   auto options = std::make_shared<BestOptions>();
   options->explore.search = true;
-  CLI::App* command = app.add_subcommand("best", "Best points, or the Pareto front, of one or several stores together");
-  command->add_option("STORE", options->files, "Stores that sweep and search wrote, with the same objectives")
+  CLI::App* command =
+      app.add_subcommand("best", "Show the best points, or the Pareto front, of one or several stores together");
+  command->add_option("STORE", options->files, "Stores written by sweep and search, with the same objectives")
       ->required();
-  command->add_option("--top", options->top, "How many, of one objective")->check(CLI::PositiveNumber);
-  command->add_flag("--json", options->explore.json, "As JSON");
-  CLI::Option* confirm = command->add_flag(
-      "--confirm", options->confirmed,
-      "Run the best points again with fresh seeds, more of each until it is known which is best (one objective)");
+  command->add_option("--top", options->top, "How many of the best points to show (one objective)")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", options->explore.json, "Print JSON");
+  CLI::Option* confirm =
+      command->add_flag("--confirm", options->confirmed,
+                        "Run the best points again with fresh seeds, until it is known which is best (one objective)");
   const auto of_confirm = [&](CLI::Option* option) { return option->needs(confirm); };
-  of_confirm(command->add_option("--candidates", options->confirm.candidates, "How many of the best points"))
+  of_confirm(
+      command->add_option("--candidates", options->confirm.candidates, "How many of the best points to run again"))
       ->check(CLI::Range(1, 1000));
-  of_confirm(command->add_option("--within", options->confirm.within, "Share of the best mean that does not matter"))
+  of_confirm(command->add_option("--within", options->confirm.within,
+                                 "Difference from the best mean that does not matter, as a share of it"))
       ->check(CLI::Range(1e-6, 1.0));
-  of_confirm(command->add_option("--confidence", options->confirm.confidence, "Chance that the answer is right"))
+  of_confirm(command->add_option("--confidence", options->confirm.confidence, "Probability that the answer is right"))
       ->check(CLI::Range(0.5, 0.9999));
   of_confirm(command->add_option("--runs", options->confirm.runs, "Most runs in all"))
       ->check(CLI::Range(1, 10'000'000));
-  of_confirm(command->add_option("--study", options->confirm.study, "The store's study, where it has moved"));
-  of_confirm(
-      command->add_option("--out", options->explore.out, "Store of the runs (default runs/STUDY-confirm-HASH.sqlite)"));
-  of_confirm(command->add_option("--jobs", options->explore.jobs, "Threads; rows are the same for any number"))
+  of_confirm(command->add_option("--study", options->confirm.study, "File of the store's study, if it has moved"));
+  of_confirm(command->add_option("--out", options->explore.out,
+                                 "Store for the runs (default: runs/STUDY-confirm-HASH.sqlite)"));
+  of_confirm(command->add_option("--jobs", options->explore.jobs, "Number of threads; rows do not depend on it"))
       ->check(CLI::Range(1, 1024));
   of_confirm(command->add_option("--cluster", options->explore.cluster,
-                                 "Address of a Dask scheduler whose workers do the runs"));
-  of_confirm(command->add_flag("--force", options->explore.force, "Replace the store of the runs if there is one"));
-  of_confirm(command->add_flag("--quiet", options->explore.quiet, "No progress and no notes"));
+                                 "Address of a Dask scheduler whose workers execute the runs"));
+  of_confirm(command->add_flag("--force", options->explore.force, "Replace the store of the runs if it exists"));
+  of_confirm(command->add_flag("--quiet", options->explore.quiet, "Show no progress and no notes"));
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return best(systems, *options); }; });
 }

@@ -65,18 +65,22 @@ int fidelity(const FidelityOptions& options) {
 
 void add_fidelity(CLI::App& app, Action& action) {
   auto options = std::make_shared<FidelityOptions>();
-  CLI::App* command = app.add_subcommand("fidelity", "Compare what the catalog's parts predict with measured tables");
+  CLI::App* command =
+      app.add_subcommand("fidelity", "Compare the predictions of the catalog's parts with measured tables");
   command->add_option("DIR", options->folder, "Folder of tables: gemm/, attention/, collectives/ … (docs/fidelity.md)")
       ->required();
-  command->add_flag("--json", options->json, "As JSON; errors are fractions");
-  command->add_option("--points", options->points, "CSV file for every row, measured and predicted");
-  command->add_option("--served", options->served,
-                      "JSON file for the errors of serving runs by part, engine and kind of model: what `run` tells");
+  command->add_flag("--json", options->json, "Print JSON; errors are fractions");
+  command->add_option("--points", options->points, "CSV file to write, with every row, measured and predicted");
+  command->add_option(
+      "--served", options->served,
+      "JSON file to write, with errors of serving runs by part, engine and kind of model (as `run` reports them)");
   command->add_flag("--learned", options->learned,
-                    "Correct predictions by the catalog's residuals (cost model `learned`)");
-  command->add_option("--residual", options->residuals,
-                      "Residuals of `orrery calibrate PART --residual`, before those of the catalog; as --learned");
-  command->add_option("--png", options->png, "Folder for plots of predicted against measured, one a folder of tables");
+                    "Correct predictions with the catalog's residuals (cost model `learned`)");
+  command->add_option(
+      "--residual", options->residuals,
+      "Residuals of `orrery calibrate PART --residual`, used before those of the catalog; implies --learned");
+  command->add_option("--png", options->png,
+                      "Folder for plots of predicted against measured values, one per folder of tables");
   command->callback([options, &action] { action = [options](const Systems&) { return fidelity(*options); }; });
 }
 

@@ -16,22 +16,26 @@ void add_fits(CLI::App& app, Action& action) {
   };
   auto options = std::make_shared<Options>();
   experiments::FitsParams& p = options->params;
-  CLI::App* command =
-      app.add_subcommand("fits", "Whether a model with experts fits a GPU and its host, at how many tokens a second");
-  command->add_option("MODEL", p.model, "A model with experts, of the catalog or a config.json")->required();
-  command->add_option("PART", p.part, "The GPU")->required();
-  command->add_option("--devices", p.devices, "How many of them (1)")->check(CLI::Range(1, 1024));
-  command->add_option("--host", p.host, "CPU of the host, which computes experts (default: none, it only keeps them)");
-  command->add_option("--sockets", p.sockets, "How many of them (1)")->check(CLI::Range(1, 64));
-  command->add_option("--storage", p.storage, "Drive with the experts that the host has no room for: nvme-gen4");
+  CLI::App* command = app.add_subcommand(
+      "fits", "Tell whether a model with experts fits a GPU and its host, and at how many tokens per second");
+  command->add_option("MODEL", p.model, "Model with experts: from the catalog, or a config.json")->required();
+  command->add_option("PART", p.part, "GPU, a part from the catalog")->required();
+  command->add_option("--devices", p.devices, "Number of GPUs (1)")->check(CLI::Range(1, 1024));
+  command->add_option("--host", p.host,
+                      "CPU of the host, which computes experts (default: none, the host only stores them)");
+  command->add_option("--sockets", p.sockets, "Number of CPU sockets (1)")->check(CLI::Range(1, 64));
+  command->add_option("--storage", p.storage,
+                      "Drive for the experts that do not fit in host memory, such as nvme-gen4");
   command->add_option("--link", p.link, "Link from host to GPU (pcie4-x16)");
-  command->add_option("--weights", p.weights, "Formats of all weights (default: as published, fp8, int4)")
+  command->add_option("--weights", p.weights, "Weight formats to try (default: as published, fp8, int4)")
       ->delimiter(',');
-  command->add_option("--context", p.context, "Tokens of each text (4096)")->check(CLI::Range(1, 1 << 24));
-  command->add_option("--batch", p.batch, "Texts at a time (1)")->check(CLI::Range(1, 1 << 16));
-  command->add_option("--router", p.router, "Router trace (default: a drawn one)");
-  command->add_option("--engine", p.engine, "Whose overheads count: kt_kernel (default), ktransformers_0_2, ideal");
-  command->add_flag("--json", options->json, "As JSON, with the config of each row");
+  command->add_option("--context", p.context, "Context length of each text in tokens (4096)")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--batch", p.batch, "Batch size in texts (1)")->check(CLI::Range(1, 1 << 16));
+  command->add_option("--router", p.router, "Router trace (default: one drawn at random)");
+  command->add_option("--engine", p.engine,
+                      "Engine whose overheads are counted: kt_kernel (default), ktransformers_0_2, ideal");
+  command->add_flag("--json", options->json, "Print JSON, with the config of each row");
   command->callback([options, &action] {
     action = [options](const Systems& systems) {
       const experiments::FitsAnswer answer = experiments::ask_fits(options->params, systems);

@@ -147,15 +147,16 @@ void add_graph(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("graph", "Show the operator graph of a builder or of a model file");
   command
       ->add_option("SOURCE", options->source,
-                   "A builder's name, or a file: ONNX, Chakra, profiler trace, config.json, JSON")
+                   "Name of a builder, or a file: ONNX, Chakra, profiler trace, config.json, JSON")
       ->required();
   command->add_option("--format", options->format,
-                      "Of the file: chakra, hf, json, kineto or onnx; by its name if not given");
-  command->add_option("--set", options->assignments, "A parameter of the builder: layers=2")->allow_extra_args(false);
+                      "Format of the file: chakra, hf, json, kineto or onnx (default: by its name)");
+  command->add_option("--set", options->assignments, "Set a parameter of the builder: layers=2")
+      ->allow_extra_args(false);
   command->add_option("--bind", options->binds, "Sizes of dimensions: batch=8,tokens=128")->delimiter(',');
-  command->add_option("--dot", options->dot, "Write the graph for Graphviz");
-  command->add_option("--json", options->json, "Write the graph as JSON");
-  command->add_flag("--print", options->print, "Print all tensors and ops in place of the summary");
+  command->add_option("--dot", options->dot, "File to write the graph to, in Graphviz format");
+  command->add_option("--json", options->json, "File to write the graph to, as JSON");
+  command->add_flag("--print", options->print, "Print all tensors and operators in place of the summary");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return graph_command(systems, *options); }; });
 }

@@ -53,12 +53,12 @@ int import_training(ImportTraining import, const TrainingCommand& options) {
 void add_training(CLI::App& import, Action& action, const char* name, const char* doc, ImportTraining reader) {
   auto options = std::make_shared<TrainingCommand>();
   CLI::App* command = import.add_subcommand(name, doc);
-  command->add_option("--file", options->file, "JSON of arguments; nested ones by their path");
-  command->add_option("--part", options->part, "Part of the catalog (default: h100-sxm5-80gb)");
-  command->add_option("--devices", options->devices, "How many (default: as the arguments say)")
+  command->add_option("--file", options->file, "JSON file of arguments; nested ones by their path");
+  command->add_option("--part", options->part, "Part from the catalog (default: h100-sxm5-80gb)");
+  command->add_option("--devices", options->devices, "Number of devices (default: as the arguments say)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--model-config", options->model, "\"catalog:NAME\" or a config.json, in place of sizes");
-  command->add_option("ARGS", options->words, "As on the program's command line, after --");
+  command->add_option("--model-config", options->model, "Model, \"catalog:NAME\" or a config.json, in place of sizes");
+  command->add_option("ARGS", options->words, "Arguments as on the program's command line, after --");
   command->callback([options, reader, &action] {
     action = [options, reader](const Systems&) { return import_training(reader, *options); };
   });
@@ -71,11 +71,12 @@ void add_import(CLI::App& app, Action& action) {
   import->require_subcommand(1);
   auto options = std::make_shared<ImportCommand>();
   CLI::App* vllm = import->add_subcommand("vllm", "vLLM: engine arguments after --, or a JSON file of them");
-  vllm->add_option("--file", options->file, "JSON: engine arguments, or metadata with engine_kwargs, resolved_config");
-  vllm->add_option("--part", options->part, "Part of the catalog (default: by the metadata's device name)");
-  vllm->add_option("--model-config", options->model, "The model's config.json, or \"catalog:NAME\"");
+  vllm->add_option("--file", options->file,
+                   "JSON file of engine arguments, or of metadata with engine_kwargs and resolved_config");
+  vllm->add_option("--part", options->part, "Part from the catalog (default: by the device name in the metadata)");
+  vllm->add_option("--model-config", options->model, "Model: its config.json, or \"catalog:NAME\"");
   vllm->add_option("--trace", options->trace, "Request log to replay (format vllm_log)");
-  vllm->add_option("ARGS", options->words, "As on vLLM's command line: -- --model NAME --max-num-seqs 256 …");
+  vllm->add_option("ARGS", options->words, "Arguments as on vLLM's command line: -- --model NAME --max-num-seqs 256 …");
   vllm->callback([options, &action] { action = [options](const Systems&) { return import_engine(*options); }; });
   add_training(*import, action, "megatron", "Megatron-LM: arguments of pretrain_gpt.py after --",
                experiments::import_megatron);

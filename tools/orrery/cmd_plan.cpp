@@ -48,14 +48,15 @@ void add_plan(CLI::App& app, Action& action) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command =
       app.add_subcommand("plan", "Place buffers with known lifetimes in one arena (memory; `plans` compares machines)");
-  command->add_option("FILE", options->params.file, "Buffers (CSV: id,lower,upper,size)")->required();
-  command->add_option("--planner", options->params.planner, "One planner only (default: all of them)");
-  command->add_option("--capacity", options->params.capacity, "Say which plans fit into so many bytes, \"1 MiB\"");
-  command->add_option("--set", options->assignments, "Parameter of a planner: search.budget=1000000")
+  command->add_option("FILE", options->params.file, "CSV file of buffers: id,lower,upper,size")->required();
+  command->add_option("--planner", options->params.planner, "Use this planner only (default: all)");
+  command->add_option("--capacity", options->params.capacity,
+                      "Tell which plans fit into this many bytes, e.g. \"1 MiB\"");
+  command->add_option("--set", options->assignments, "Set a parameter of a planner: search.budget=1000000")
       ->allow_extra_args(false);
-  command->add_option("--out", options->params.out, "CSV file for the offsets of the best plan");
+  command->add_option("--out", options->params.out, "CSV file to write, with the offsets of the best plan");
   command->add_flag("--force", options->params.force, "Replace the file if it exists");
-  command->add_flag("--json", options->json, "As JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return plan(systems, *options); }; });
 }

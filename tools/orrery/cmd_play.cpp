@@ -37,24 +37,28 @@ int run_play(const Systems& systems, const PlayCommand& options) {
 
 void add_play(CLI::App& app, Action& action) {
   auto options = std::make_shared<PlayCommand>();
-  CLI::App* command = app.add_subcommand("play", "Hold a policy of `orrery train` against rules on the same runs");
-  command->add_option("POLICY", options->policy, "What `orrery train` left: seed-N.policy")->required();
-  command->add_option("CONFIG", options->config, "Of a serving run (default: the one that it was trained on)");
+  CLI::App* command = app.add_subcommand("play", "Compare a policy of `orrery train` with rules on the same runs");
+  command->add_option("POLICY", options->policy, "Policy file written by `orrery train`: seed-N.policy")->required();
+  command->add_option("CONFIG", options->config,
+                      "Config of a serving run (default: the one that the policy was trained on)");
   command->add_option("--set", options->play.assignments, "Change a value of the config: a.b=value")
       ->allow_extra_args(false);
   command
       ->add_option("--against", options->play.against,
-                   "Rules for the same decision: NAME, NAME:parameter=value, or all (default: the config's own)")
+                   "Rules to compare with, for the same decision: NAME, NAME:parameter=value, or all (default: the "
+                   "config's own)")
       ->delimiter(',');
-  command->add_option("--log", options->play.logs, "What the policy looks at, over steps that a training has logged")
+  command
+      ->add_option("--log", options->play.logs, "Report what the policy looks at, over steps logged by a training run")
       ->delimiter(',');
   command->add_option("--seed", options->play.seed, "First seed of the runs (1001)")->check(CLI::NonNegativeNumber);
-  command->add_option("--seeds", options->play.seeds, "Runs of each policy (5)")->check(CLI::Range(1, 10'000));
-  command->add_option("--episodes", options->play.episodes, "Of an environment that is no serving run (20)")
+  command->add_option("--seeds", options->play.seeds, "Number of runs of each policy (5)")
+      ->check(CLI::Range(1, 10'000));
+  command->add_option("--episodes", options->play.episodes, "Episodes, if the environment is not a serving run (20)")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--jobs", options->play.jobs, "Threads")->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "As JSON");
-  command->add_flag("--quiet", options->quiet, "No progress");
+  command->add_option("--jobs", options->play.jobs, "Number of threads")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--quiet", options->quiet, "Show no progress");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return run_play(systems, *options); }; });
 }

@@ -9,7 +9,7 @@
 namespace orrery::tools {
 
 void add_progress(CLI::App& app, Action& action) {
-  CLI::App* progress = app.add_subcommand("progress", "How near a training is to a result, and what the next is worth");
+  CLI::App* progress = app.add_subcommand("progress", "Score training progress, and fit reward over compute");
   progress->require_subcommand(1);
 
   struct ScoreOptions {
@@ -17,11 +17,12 @@ void add_progress(CLI::App& app, Action& action) {
     bool json = false;
   };
   auto scored = std::make_shared<ScoreOptions>();
-  CLI::App* score = progress->add_subcommand("score", "AlgoPerf's score from times to targets");
-  score->add_option("TABLE", scored->params.table, "CSV: submission, workload, median_time_to_target_s")->required();
-  score->add_option("--most", scored->params.most, "Times over the fastest from which on nothing is scored (4)")
+  CLI::App* score = progress->add_subcommand("score", "Compute AlgoPerf's score from times to targets");
+  score->add_option("TABLE", scored->params.table, "CSV file: submission, workload, median_time_to_target_s")
+      ->required();
+  score->add_option("--most", scored->params.most, "Largest ratio to the fastest time that still scores (4)")
       ->check(CLI::Range(1.0001, 1e6));
-  score->add_flag("--json", scored->json, "As JSON");
+  score->add_flag("--json", scored->json, "Print JSON");
   score->callback([scored, &action] {
     action = [scored](const Systems&) {
       fmt::print("{}", scored->json ? experiments::score_node(scored->params).dump(2) + "\n"
@@ -35,17 +36,19 @@ void add_progress(CLI::App& app, Action& action) {
     bool json = false;
   };
   auto fitted = std::make_shared<CurveOptions>();
-  CLI::App* fit = progress->add_subcommand("fit", "Fit reward over compute, with an interval of its ceiling");
-  fit->add_option("TABLE", fitted->params.table, "CSV: compute, reward")->required();
+  CLI::App* fit = progress->add_subcommand("fit", "Fit reward over compute, with a confidence interval of its ceiling");
+  fit->add_option("TABLE", fitted->params.table, "CSV file: compute, reward")->required();
   fit->add_option("--start", fitted->params.start, "Reward before the first step (0)");
-  fit->add_option("--from", fitted->params.from, "Compute from which on points are fitted")
+  fit->add_option("--from", fitted->params.from, "Least compute of the points that are fitted")
       ->check(CLI::NonNegativeNumber);
-  fit->add_option("--until", fitted->params.until, "Compute up to which points are fitted; the others judge the fit")
+  fit->add_option("--until", fitted->params.until,
+                  "Most compute of the points that are fitted; the later ones judge the fit")
       ->check(CLI::NonNegativeNumber);
-  fit->add_option("--at", fitted->params.at, "Compute at which a reward is asked")->check(CLI::NonNegativeNumber);
-  fit->add_option("--draws", fitted->params.draws, "Fits to resampled residuals (200)")->check(CLI::Range(0, 10'000));
-  fit->add_option("--seed", fitted->params.seed, "Of these (1)")->check(CLI::NonNegativeNumber);
-  fit->add_flag("--json", fitted->json, "As JSON");
+  fit->add_option("--at", fitted->params.at, "Compute at which to predict the reward")->check(CLI::NonNegativeNumber);
+  fit->add_option("--draws", fitted->params.draws, "Number of fits to resampled residuals (200)")
+      ->check(CLI::Range(0, 10'000));
+  fit->add_option("--seed", fitted->params.seed, "Seed of the resampling (1)")->check(CLI::NonNegativeNumber);
+  fit->add_flag("--json", fitted->json, "Print JSON");
   fit->callback([fitted, &action] {
     action = [fitted](const Systems&) {
       const auto answer = experiments::fit_reward_curve(fitted->params);

@@ -30,14 +30,16 @@ int report(const ReportOptions& options) {
 void add_report(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Write an interactive HTML report of runs, or of studies");
-  command->add_option("RUN|STORE", options->things, "Folders of runs, or stores of studies; several are compared")
+  command
+      ->add_option("RUN|STORE", options->things, "Folders of runs, or stores of studies; several of them are compared")
       ->required();
-  command->add_option("--out", options->out,
-                      "The HTML file (default RUN/report.html, STORE.html beside the store; of several compare.html)");
-  command->add_option("--png", options->png, "Folder for PNG plots (default, of one run, RUN/png; \"no\" for none)");
+  command->add_option(
+      "--out", options->out,
+      "HTML file to write (default: RUN/report.html, STORE.html beside the store, or compare.html for several)");
+  command->add_option("--png", options->png, "Folder for PNG plots (default for one run: RUN/png; \"no\" for none)");
   command->add_option("--against", options->against,
-                      "Print the run beside this request log (CSV of a vLLM run, or its benchmark's JSON) instead");
-  command->add_flag("--json", options->json, "With --against: as JSON");
+                      "Instead, print the run beside this request log (CSV of a vLLM run, or JSON of its benchmark)");
+  command->add_flag("--json", options->json, "With --against: print JSON");
   command->callback([options, &action] { action = [options](const Systems&) { return report(*options); }; });
 }
 

@@ -74,20 +74,26 @@ int reproduce(const Systems& systems, const ReproduceOptions& options) {
 
 void add_reproduce(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReproduceOptions>();
-  CLI::App* command = app.add_subcommand("reproduce", "Run claim studies: what papers claim, and what comes out");
+  CLI::App* command =
+      app.add_subcommand("reproduce", "Run claim studies and compare what papers claim with what comes out");
   command->add_option("STUDY", options->params.studies,
-                      "Names of studies that ship, or files (default: all that ship)");
+                      "Names of built-in studies, or files (default: all built-in ones)");
   command->add_option("--set", options->params.set, "Change a value of every study: base.run.seed=2 (may be repeated)")
       ->allow_extra_args(false);
-  command->add_option("--jobs", options->params.jobs, "Runs at a time (default: as many as cores); changes no result")
+  command
+      ->add_option("--jobs", options->params.jobs,
+                   "Parallel runs (default: number of cores); results do not depend on it")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "As JSON");
-  auto* sensitivity = command->add_flag("--sensitivity", options->params.sensitivity,
-                                        "Judge the claims over the parameters that studies name as chosen, instead");
-  command->add_option("--points", options->params.points, "CSV file for the figures at every point of every study")
+  command->add_flag("--json", options->json, "Print JSON");
+  auto* sensitivity =
+      command->add_flag("--sensitivity", options->params.sensitivity,
+                        "Instead, judge the claims while varying the parameters that studies name as chosen");
+  command
+      ->add_option("--points", options->params.points,
+                   "CSV file to write, with the figures at every point of every study")
       ->excludes(sensitivity);
-  command->add_option("--png", options->png, "Folder for plots, one a study")->excludes(sensitivity);
-  command->add_flag("--quiet", options->quiet, "No progress");
+  command->add_option("--png", options->png, "Folder for plots, one per study")->excludes(sensitivity);
+  command->add_flag("--quiet", options->quiet, "Show no progress");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return reproduce(systems, *options); }; });
 }

@@ -117,26 +117,27 @@ int run_config(const Systems& systems, const RunOptions& given) {
 
 void add_run_options(CLI::App& command, RunOptions& options) {
   command
-      .add_option("CONFIG", options.config, "Experiment config (JSON): a file, one that ships by name, or - for stdin")
+      .add_option("CONFIG", options.config,
+                  "Experiment config (JSON): a file, the name of a built-in one, or - for stdin")
       ->required();
   command.add_option("--set", options.assignments, "Change a value: a.b.c=value (may be given several times)")
       ->allow_extra_args(false);
-  command.add_option("--out", options.out, "Folder for the results (default runs/CONFIG-HASH)");
+  command.add_option("--out", options.out, "Folder for the results (default: runs/CONFIG-HASH)");
   command.add_option("--seed", options.seed, "Seed of the random streams (run.seed)")->check(CLI::NonNegativeNumber);
   command.add_flag("--force", options.force, "Replace the folder if it exists");
-  command.add_flag("--dry-run", options.dry_run, "Validate, print the config with all defaults, write nothing");
-  command.add_flag("--fail-infeasible", options.fail_infeasible, "Exit code 3 where the answer is not \"ok\"");
+  command.add_flag("--dry-run", options.dry_run, "Validate and print the config with all defaults, but run nothing");
+  command.add_flag("--fail-infeasible", options.fail_infeasible, "Exit with code 3 if the status is not \"ok\"");
   command.add_flag("--json", options.json, "Print summary.json instead of a table");
-  command.add_flag("--quiet", options.quiet, "No progress and no notes");
+  command.add_flag("--quiet", options.quiet, "Show no progress and no notes");
 }
 
 void add_run(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run one experiment and write its results");
   add_run_options(*command, *options);
-  CLI::Option* point = command->add_option("--point", options->point, "Point of a study's store, which CONFIG then is");
-  command->add_option("--study", options->study, "With --point: the study's file, if it is elsewhere now")
-      ->needs(point);
+  CLI::Option* point =
+      command->add_option("--point", options->point, "Number of a point to run; CONFIG is then the store of a study");
+  command->add_option("--study", options->study, "With --point: the study's file, if it has moved")->needs(point);
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return run_config(systems, *options); }; });
 }

@@ -39,20 +39,21 @@ int serve(const ServeOptions& options) {
 
 void add_serve(CLI::App& app, Action& action) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* command = app.add_subcommand("serve", "Show the runs and studies of a folder in a browser; try variants");
-  command->add_option("DIR", options->folder, "Folder of runs and studies, nested ones too (default .)");
+  CLI::App* command =
+      app.add_subcommand("serve", "Show the runs and studies of a folder in a browser, and try variants");
+  command->add_option("DIR", options->folder, "Folder of runs and studies, nested ones included (default: .)");
   command->add_option("--port", options->port, "TCP port (0: any free one)")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command->add_option("--host", options->host, "Address to listen at (default 127.0.0.1 and ::1)");
+  command->add_option("--host", options->host, "Address to listen on (default: 127.0.0.1 and ::1)");
   command->add_flag("--open-beyond-loopback", options->beyond,
                     "Allow a --host that other machines reach; whoever knows the printed address may read and run");
-  command->add_option("--parallel", options->parallel, "Runs at a time; more wait in a queue")
+  command->add_option("--parallel", options->parallel, "Parallel runs; further ones wait in a queue")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_flag("--read-only", options->read_only, "Show only: no runs are started from the browser");
+  command->add_flag("--read-only", options->read_only, "Show results only: no runs can be started from the browser");
   command->add_flag("--json", options->json, "Print the address as a line of JSON");
-  command->add_flag("--quiet", options->quiet, "No notes on stderr");
+  command->add_flag("--quiet", options->quiet, "Show no notes on stderr");
   command->callback([options, &action] { action = [options](const Systems&) { return serve(*options); }; });
 }
 

@@ -130,31 +130,32 @@ int fit(const Systems& systems, const FitOptions& options) {
 
 void add_input(CLI::App& command, TraceOptions& options) {
   command.add_option("TRACE", options.input, "Trace file")->required();
-  command.add_option("--format", options.input_format, "Its format (default: told by its first line)");
+  command.add_option("--format", options.input_format, "Format of the trace (default: recognised by its first line)");
   command.add_flag("--skip-faults", options.skip_faults, "Skip and count faulty lines instead of stopping");
 }
 
 void add_output(CLI::App& command, TraceOptions& options) {
   command.add_option("OUTPUT", options.output, "File to write")->required();
-  command.add_option("--to", options.output_format, "orrery_csv or orrery_jsonl (default: by the name's ending)");
+  command.add_option("--to", options.output_format,
+                     "Output format: orrery_csv or orrery_jsonl (default: by the file name's ending)");
   command.add_flag("--force", options.force, "Replace the file if it exists");
 }
 
 }  // namespace
 
 void add_trace(CLI::App& app, Action& action) {
-  CLI::App* trace = app.add_subcommand("trace", "Inspect, convert, generate or fit traces");
+  CLI::App* trace = app.add_subcommand("trace", "Inspect, convert or generate traces, or fit a generator to one");
   trace->require_subcommand(1);
   auto options = std::make_shared<TraceOptions>();
 
-  CLI::App* inspect_command =
-      trace->add_subcommand("inspect", "Rates and lengths of a trace; reuse and unions of a router trace");
+  CLI::App* inspect_command = trace->add_subcommand(
+      "inspect", "Print rates and lengths of a trace, or expert reuse and unions of a router trace");
   add_input(*inspect_command, *options);
-  inspect_command->add_flag("--json", options->json, "As JSON");
+  inspect_command->add_flag("--json", options->json, "Print JSON");
   inspect_command->callback(
       [options, &action] { action = [options](const Systems& systems) { return inspect(systems, *options); }; });
 
-  CLI::App* convert_command = trace->add_subcommand("convert", "Write a trace in one of our own formats");
+  CLI::App* convert_command = trace->add_subcommand("convert", "Convert a trace to one of Orrery's own formats");
   add_input(*convert_command, *options);
   add_output(*convert_command, *options);
   convert_command->callback(
@@ -162,7 +163,7 @@ void add_trace(CLI::App& app, Action& action) {
 
   CLI::App* generate_command = trace->add_subcommand("generate", "Draw a trace from a generator's config");
   generate_command
-      ->add_option("CONFIG", options->input, "Generator (JSON): requests, arrivals, lengths, limits; or router")
+      ->add_option("CONFIG", options->input, "Generator config (JSON): requests, arrivals, lengths, limits; or router")
       ->required();
   add_output(*generate_command, *options);
   generate_command->add_option("--seed", options->seed, "Seed of the random streams")->check(CLI::NonNegativeNumber);
@@ -171,19 +172,19 @@ void add_trace(CLI::App& app, Action& action) {
 
   auto fitted = std::make_shared<FitOptions>();
   CLI::App* fit_command = trace->add_subcommand("fit", "Fit a generator to a router trace");
-  fit_command->add_option("TRACE", fitted->params.trace, "Router trace; none with --srp");
-  fit_command->add_option("--layer", fitted->params.layer, "Layer of the trace (default: its first)");
-  fit_command->add_flag("--drawn", fitted->drawn, "Draw a popularity as skewed in place of the trace's own");
-  fit_command->add_option("--judge", fitted->params.judge, "Another trace that the generator is held against");
-  fit_command->add_option("--srp", fitted->params.srp, "Fit to a model's SRP of 16 tokens alone (0 to 1)")
+  fit_command->add_option("TRACE", fitted->params.trace, "Router trace (not with --srp)");
+  fit_command->add_option("--layer", fitted->params.layer, "Layer of the trace (default: the first)");
+  fit_command->add_flag("--drawn", fitted->drawn, "Draw a popularity with the same skew in place of the trace's own");
+  fit_command->add_option("--judge", fitted->params.judge, "Another trace to compare the generator with");
+  fit_command->add_option("--srp", fitted->params.srp, "Fit only to a model's SRP of 16 tokens (0 to 1)")
       ->check(CLI::Range(0.0, 1.0));
-  fit_command->add_option("--experts", fitted->params.experts, "Experts of a layer, with --srp (128)")
+  fit_command->add_option("--experts", fitted->params.experts, "With --srp: experts per layer (128)")
       ->check(CLI::Range(std::int64_t{1}, traces::kMostExpertsOfLayer));
-  fit_command->add_option("--top-k", fitted->params.top_k, "Experts a token, with --srp (8)")
+  fit_command->add_option("--top-k", fitted->params.top_k, "With --srp: experts per token (8)")
       ->check(CLI::Range(std::int64_t{1}, traces::kMostExpertsOfLayer));
-  fit_command->add_option("--out", fitted->params.out, "Generator to write (JSON)");
+  fit_command->add_option("--out", fitted->params.out, "File to write the generator to (JSON)");
   fit_command->add_flag("--force", fitted->params.force, "Replace the file if it exists");
-  fit_command->add_flag("--json", fitted->json, "As JSON");
+  fit_command->add_flag("--json", fitted->json, "Print JSON");
   fit_command->callback([fitted, &action] {
     if (fitted->drawn) fitted->params.popularity = traces::FittedPopularity::drawn;
     action = [fitted](const Systems& systems) { return fit(systems, *fitted); };

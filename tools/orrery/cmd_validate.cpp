@@ -45,7 +45,7 @@ void add_validate(CLI::App& app, Action& action) {
                    "Experiment configs, studies, claim studies, or parts of a catalog (JSON)")
       ->required();
   command->add_option("--set", options->assignments, "Change a value first: a.b.c=value")->allow_extra_args(false);
-  command->add_flag("--quiet", options->quiet, "Say nothing about valid files");
+  command->add_flag("--quiet", options->quiet, "Print nothing about valid files");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return validate(systems, *options); }; });
 }

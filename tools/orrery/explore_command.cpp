@@ -147,28 +147,29 @@ void add_explore(CLI::App& app, Action& action, const char* name, const char* do
   command->add_option("STUDY", options->file, "Study (JSON of \"kind\": \"study\")")->required();
   command->add_option("--set", options->assignments, "Change a value: base.a.b=value, search.budget=50 …")
       ->allow_extra_args(false);
-  command->add_option("--out", options->out, "File of the store (default runs/STUDY-HASH.sqlite)");
+  command->add_option("--out", options->out, "File of the store (default: runs/STUDY-HASH.sqlite)");
   if (search)
     command
         ->add_option(
             "--from", options->from,
-            "Begin with what another store has: of this study all points, of another its best as first guesses")
+            "Start from another store: take all points if it is of this study, else its best points as first guesses")
         ->allow_extra_args(false);
   command
       ->add_option("--seed", options->seed,
                    search ? "Seed of the driver (search.seed)" : "First seed of the runs (seeds.first)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--jobs", options->jobs, "Threads; rows are the same for any number")->check(CLI::Range(1, 1024));
+  command->add_option("--jobs", options->jobs, "Number of threads; rows do not depend on it")
+      ->check(CLI::Range(1, 1024));
   command->add_option(
       "--cluster", options->cluster,
-      "Address of a Dask scheduler whose workers do the runs, tcp://HOST:PORT (docs/explain/clusters.md)");
-  command->add_flag("--resume", options->resume, "Go on with a store, which must be there");
-  command->add_flag("--force", options->force, "Replace the store if there is one");
-  command->add_flag("--any-build", options->any_build, "Go on with a store that another build of orrery began");
+      "Address of a Dask scheduler whose workers execute the runs, tcp://HOST:PORT (docs/explain/clusters.md)");
+  command->add_flag("--resume", options->resume, "Continue an existing store");
+  command->add_flag("--force", options->force, "Replace the store if it exists");
+  command->add_flag("--any-build", options->any_build, "Allow continuing a store that another build of orrery began");
   command->add_flag("--dry-run", options->dry_run,
-                    "Print points (with --json: configs as evaluate-points reads them), run nothing");
+                    "Print the points but run nothing (with --json: configs as evaluate-points reads them)");
   command->add_flag("--json", options->json, "Print JSON instead of a table");
-  command->add_flag("--quiet", options->quiet, "No progress and no notes");
+  command->add_flag("--quiet", options->quiet, "Show no progress and no notes");
   command->callback(
       [options, &action] { action = [options](const Systems& systems) { return explore(systems, *options); }; });
 }
