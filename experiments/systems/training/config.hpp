@@ -28,8 +28,8 @@ struct DeviceGroup {
     using D = DeviceGroup;
     return sim::FieldTable{
         names_part(sim::required(
-            sim::field("part", &D::part, Unit::reference, sim::any_value(), "A computing part of the catalog."))),
-        sim::field("count", &D::count, Unit::count, sim::between(1, 1 << 20), "How many of them, in all nodes."),
+            sim::field("part", &D::part, Unit::reference, sim::any_value(), "Computing part from the catalog."))),
+        sim::field("count", &D::count, Unit::count, sim::between(1, 1 << 20), "Number of devices in all nodes."),
         sim::annotated(
             sim::field("override", &D::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); })};
@@ -44,11 +44,11 @@ struct HostParams {
     constexpr sim::Range kTime = sim::between(0, 1);
     return sim::FieldTable{
         sim::field("operator", &H::operator_s, Unit::seconds, kTime,
-                   "Of an op of the forward pass that launches a kernel."),
-        sim::field("view", &H::view_s, Unit::seconds, kTime, "Of an op of it that launches none."),
-        sim::field("backward", &H::backward_s, Unit::seconds, kTime, "Of an op of the backward pass."),
+                   "CPU time of a forward operator that launches a kernel."),
+        sim::field("view", &H::view_s, Unit::seconds, kTime, "CPU time of a forward operator that launches no kernel."),
+        sim::field("backward", &H::backward_s, Unit::seconds, kTime, "CPU time of a backward operator."),
         sim::field("collective", &H::collective_s, Unit::seconds, kTime,
-                   "Of a collective of tensor parallelism, in either pass; 0: as of another op.")};
+                   "CPU time of a tensor-parallel collective in either pass; 0: that of any other operator.")};
   }
 };
 
@@ -57,14 +57,15 @@ struct InSituParams {
   static constexpr auto fields() {
     using sim::Unit;
     constexpr sim::Range kShare = sim::between(0.01, 10);
-    return sim::FieldTable{sim::field("kernel", &InSituParams::kernel, Unit::ratio, kShare,
-                                      "Speed of kernels in the run over that of the device's model."),
-                           sim::field("collective", &InSituParams::collective, Unit::ratio, kShare,
-                                      "The same of collectives and messages."),
-                           sim::field("attention", &InSituParams::attention, Unit::ratio, kShare,
-                                      "Of attention in one kernel, beside `kernel`."),
-                           sim::field("overlapped", &InSituParams::overlapped, Unit::ratio, kShare,
-                                      "Of collectives that run beside kernels, beside `collective`.")};
+    return sim::FieldTable{
+        sim::field("kernel", &InSituParams::kernel, Unit::ratio, kShare,
+                   "Speed of kernels in the run over that of the device's model."),
+        sim::field("collective", &InSituParams::collective, Unit::ratio, kShare,
+                   "Speed of collectives and messages in the run over that of the model."),
+        sim::field("attention", &InSituParams::attention, Unit::ratio, kShare,
+                   "Further speed factor for attention in one kernel, on top of `kernel`."),
+        sim::field("overlapped", &InSituParams::overlapped, Unit::ratio, kShare,
+                   "Further speed factor for collectives that overlap with kernels, on top of `collective`.")};
   }
 };
 
@@ -76,13 +77,14 @@ struct HostUpdateParams {
     constexpr sim::Range kRate = sim::between(1, 1e15);
     return sim::FieldTable{
         sim::required(sim::field("adam", &H::adam, Unit::per_s, kRate,
-                                 "Parameters that the host of a node updates, for all its ranks together.")),
-        sim::required(sim::field("cast", &H::cast, Unit::per_s, kRate, "New weights that it casts.")),
-        sim::required(sim::field("widen", &H::widen, Unit::per_s, kRate, "Gradients that it widens to fp32.")),
+                                 "Parameters per second that the host of a node updates, for all its ranks together.")),
+        sim::required(sim::field("cast", &H::cast, Unit::per_s, kRate, "New weights per second that the host casts.")),
+        sim::required(
+            sim::field("widen", &H::widen, Unit::per_s, kRate, "Gradients per second that the host widens to fp32.")),
         sim::field("rank_share", &H::rank_share, Unit::ratio, sim::between(0.001, 1),
-                   "Of these rates, the most that one rank reaches."),
+                   "Largest share of these rates that one rank can reach."),
         sim::required(sim::field("staging", &H::staging, Unit::bytes_per_s, kRate,
-                                 "Of a rank: between states and buffers that the link reads."))};
+                                 "Copy rate of a rank between states and the buffers that the link reads."))};
   }
 };
 
@@ -93,9 +95,10 @@ struct ClusterParams {
     using sim::Unit;
     using C = ClusterParams;
     return sim::FieldTable{
-        sim::required(sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog.")),
-        sim::field("nodes", &C::nodes, Unit::count, sim::between(1, 1 << 20), "Nodes that have it."),
-        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+        sim::required(
+            sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter from the catalog.")),
+        sim::field("nodes", &C::nodes, Unit::count, sim::between(1, 1 << 20), "Nodes with this adapter."),
+        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters per node.")};
   }
 };
 
@@ -118,8 +121,8 @@ struct CommonNicParams {
     using sim::Unit;
     using C = CommonNicParams;
     return sim::FieldTable{
-        sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
-        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+        sim::field("nic", &C::nic, Unit::reference, sim::any_value(), "Network adapter from the catalog."),
+        sim::field("nics", &C::nics, Unit::count, sim::between(1, 4096), "Adapters per node.")};
   }
 };
 
@@ -130,12 +133,13 @@ struct SpineParams {
   static constexpr auto fields() {
     using sim::Unit;
     using S = SpineParams;
-    return sim::FieldTable{sim::field("leaf_nodes", &S::leaf_nodes, Unit::count, sim::between(1, 1 << 20),
-                                      "Nodes under one leaf switch, in the order of ranks."),
-                           sim::field("oversubscription", &S::oversubscription, Unit::ratio, sim::between(1, 1e4),
-                                      "Bandwidth of a leaf's nodes over that of its links to the spine."),
-                           sim::field("share", &S::share, Unit::ratio, sim::between(1e-4, 1),
-                                      "Of the links to the spine, what other jobs leave.")};
+    return sim::FieldTable{
+        sim::field("leaf_nodes", &S::leaf_nodes, Unit::count, sim::between(1, 1 << 20),
+                   "Nodes under one leaf switch, in the order of ranks."),
+        sim::field("oversubscription", &S::oversubscription, Unit::ratio, sim::between(1, 1e4),
+                   "Oversubscription: bandwidth of a leaf's nodes over that of its links to the spine."),
+        sim::field("share", &S::share, Unit::ratio, sim::between(1e-4, 1),
+                   "Share of the bandwidth of links to the spine that other jobs leave.")};
   }
 };
 
@@ -146,9 +150,10 @@ struct SlowNodeParams {
     using sim::Unit;
     using S = SlowNodeParams;
     return sim::FieldTable{
-        sim::required(sim::field("node", &S::node, Unit::count, sim::at_least(0), "In the order of ranks, from 0.")),
+        sim::required(sim::field("node", &S::node, Unit::count, sim::at_least(0),
+                                 "Number of the node in the order of ranks, from 0.")),
         sim::required(sim::field("speed", &S::speed, Unit::ratio, sim::between(0.01, 1),
-                                 "Of its kernels and launches, over the others'."))};
+                                 "Speed of the node's kernels and launches relative to the other nodes."))};
   }
 };
 
@@ -171,34 +176,38 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(
-            sim::field("devices", &M::devices,
-                       "Devices in the order of ranks: one group; of system training several, whose nodes are "
-                       "stages of their own.")),
-        sim::field("node", &M::node, "What a node has of them, and what joins nodes."),
-        sim::field("clusters", &M::clusters,
-                   "Nodes by their adapters, in place of node.nic and node.nics; none: all nodes have these."),
-        sim::field("common", &M::common, "Of unlike nodes: adapters that all have beside their own."),
+        sim::required(sim::field("devices", &M::devices,
+                                 "Devices in the order of ranks: one group. The system training allows several groups, "
+                                 "whose nodes form stages of their own.")),
+        sim::field("node", &M::node, "Devices and network adapters of a node."),
+        sim::field(
+            "clusters", &M::clusters,
+            "Groups of nodes with unlike adapters, in place of node.nic and node.nics; empty: all nodes have those."),
+        sim::field("common", &M::common, "With unlike nodes: adapters that all nodes have in addition to their own."),
         sim::field("network", &M::network,
-                   "Of unlike nodes: whether each group of ranks uses its nodes' adapters where these are the same, or "
-                   "the job uses the common ones for all."),
-        sim::field("node_order", &M::order,
-                   "Of unlike nodes: whether ranks go cluster by cluster, or clusters give nodes in turns."),
+                   "With unlike nodes. `group`: each group of ranks uses its nodes' adapters where these are the same. "
+                   "`job`: the whole job uses the common ones."),
+        sim::field(
+            "node_order", &M::order,
+            "With unlike nodes: whether ranks are numbered cluster by cluster, or clusters give nodes in turns."),
         sim::field("spine", &M::spine,
-                   "Of leaf switches: groups of ranks that one leaf does not hold share its links to the spine; null: "
-                   "the fabric has full bisection bandwidth."),
+                   "Leaf and spine switches: groups of ranks that span leaves share the links to the spine. null: full "
+                   "bisection bandwidth."),
         sim::field("slow_nodes", &M::slow, "Stragglers: nodes whose devices are slower than the others'."),
-        sim::field("host", &M::host, "Of the thread that launches kernels; zero: it is never waited for."),
+        sim::field("host", &M::host,
+                   "Time of the CPU thread that launches kernels; all zero: devices never wait for it."),
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
-                   "Link of the catalog that joins a device to its host, whose memory takes what a plan offloads; "
+                   "Link from the catalog between a device and its host, for what a plan offloads to host memory; "
                    "empty: none."),
         sim::field("context", &M::context_bytes, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
-                   "Memory of a device that is taken before any tensor: the driver's context, libraries' workspaces."),
-        sim::field("host_update", &M::host_update,
-                   "What the host does with optimizer states that a plan leaves it; null: it updates none."),
-        sim::field("in_situ", &M::in_situ, "What a run takes beside its kernels alone, as measured on a run."),
+                   "Device memory taken before any tensor: the driver's context, libraries' workspaces."),
+        sim::field(
+            "host_update", &M::host_update,
+            "Rates at which the host updates optimizer states that a plan offloads to it; null: it updates none."),
+        sim::field("in_situ", &M::in_situ,
+                   "Speeds of kernels and collectives inside a real run relative to the cost model, as measured."),
         sim::field("attention", &M::attention,
-                   "Library of attention in one kernel, on GPUs; null: the part's own, that of inference engines."),
+                   "Library for fused attention on GPUs; null: the part's own, as inference engines use."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the devices.")};
   }
 };
@@ -219,17 +228,17 @@ struct WorkloadParams {
     using W = WorkloadParams;
     return sim::FieldTable{
         sim::field("sequence", &W::sequence, Unit::tokens, sim::between(1, 1 << 24), "Tokens of a sequence."),
-        sim::field("global_batch", &W::global_batch, Unit::count, sim::between(1, 1 << 24), "Sequences of a step."),
-        sim::field(
-            "largest_batch", &W::largest_batch,
-            "Whether each copy has the largest micro-batch that its devices have memory for, one a step, in place "
-            "of global_batch and plan.micro_batch."),
-        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(0, 1e18), "To be trained on in all; 0: not asked."),
-        sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0), "Of a device for an hour; 0: not known."),
-        sim::field(
-            "router", &W::router,
-            "What experts are chosen, for ranks that share them: all wait for the busiest; null: they are chosen "
-            "alike.")};
+        sim::field("global_batch", &W::global_batch, Unit::count, sim::between(1, 1 << 24), "Sequences in a step."),
+        sim::field("largest_batch", &W::largest_batch,
+                   "Whether each data-parallel copy runs the largest micro-batch that fits in memory, once per step; "
+                   "replaces global_batch and plan.micro_batch."),
+        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(0, 1e18),
+                   "Tokens to train on in all; 0: not given."),
+        sim::field("price", &W::price_per_hour, Unit::none, sim::at_least(0),
+                   "Price of a device per hour; 0: not known."),
+        sim::field("router", &W::router,
+                   "Which experts tokens choose: ranks that divide the experts wait for the busiest one. null: all "
+                   "experts are chosen equally often.")};
   }
 };
 
@@ -242,11 +251,11 @@ struct PoliciesParams {
   static constexpr auto fields() {
     using P = PoliciesParams;
     return sim::FieldTable{
-        sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes of a pipeline's stages."),
-        sim::choice("partition", &P::partition, "even", "Layers of each stage."),
-        sim::choice("offload", &P::offload, "streamed", "How optimizer states in the host's memory are updated."),
+        sim::choice("schedule", &P::schedule, "1f1b", "Order of the passes in the stages of a pipeline."),
+        sim::choice("partition", &P::partition, "even", "How the layers are divided among the stages."),
+        sim::choice("offload", &P::offload, "streamed", "How optimizer states in host memory are updated."),
         sim::choice("placement", &P::placement, "contiguous",
-                    "Which rank has which experts, by the first tokens of workload.router."),
+                    "Which rank holds which experts, planned on the first tokens of workload.router."),
         passes_field(&P::passes)};
   }
 };
@@ -261,12 +270,13 @@ struct TrainingParams {
   static constexpr auto fields() {
     using S = TrainingParams;
     return sim::FieldTable{
-        sim::required(sim::section("machine", &S::machine, "Devices, nodes, host.")),
-        sim::required(sim::section("model", &S::model, "The forward graph, of one layer after the other.")),
-        sim::section("workload", &S::workload, "Sequences, and how many a step."),
-        sim::section("plan", &S::plan, "How ranks share the work."),
-        sim::section("policies", &S::policies, "Schedule, partition, passes."),
-        sim::section("run", &S::run, "Resolution of the run.")};
+        sim::required(sim::section("machine", &S::machine, "Devices, nodes and host.")),
+        sim::required(sim::section("model", &S::model, "The model as a forward graph of one layer after the other.")),
+        sim::section("workload", &S::workload, "Sequences, and how many are in a step."),
+        sim::section("plan", &S::plan, "The parallel plan: how ranks share the work."),
+        sim::section("policies", &S::policies,
+                     "Pipeline schedule, partition of layers, offload, placement of experts, graph passes."),
+        sim::section("run", &S::run, "Time resolution of the run.")};
   }
 };
 

@@ -66,21 +66,21 @@ struct GradientParams {
     using G = GradientParams;
     return sim::FieldTable{
         sim::field("overlap_gradients", &G::overlap_gradients,
-                   "Whether gradients are summed over the copies while the backward pass goes on."),
+                   "Whether gradient reduction over data-parallel copies overlaps with the backward pass."),
         sim::field("overlap_gathers", &G::overlap_gathers,
-                   "Whether weights that ZeRO's copies gather after a step are gathered beside the next one's first "
-                   "forward pass."),
+                   "Whether the weight all-gather of ZeRO after a step overlaps with the first forward pass of the "
+                   "next step."),
         sim::field("gradients_fp32", &G::gradients_fp32,
-                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
-        sim::field(
-            "gradient_buckets", &G::gradient_buckets,
-            "Whether gradients are copied into buckets to be summed, which are kept (PyTorch's DDP as it comes)."),
+                   "Whether gradients are kept and reduced in fp32; if not, in the number format of the weights."),
+        sim::field("gradient_buckets", &G::gradient_buckets,
+                   "Whether gradients are copied into buckets for reduction, and the buckets are kept (default of "
+                   "PyTorch's DDP)."),
         sim::field("update_apart", &G::update_apart,
-                   "Whether the optimizer's parameters are fp32 copies of 16-bit weights. Gradients are then cast to "
-                   "fp32 before its update and weights back after it, by kernels of their own."),
+                   "Whether the optimizer keeps fp32 copies of 16-bit weights. Separate kernels then cast gradients to "
+                   "fp32 before its update and weights back after it."),
         sim::field("gradients_anew", &G::gradients_anew,
-                   "Whether gradients are allocated as the backward pass makes them and freed after the step, as in "
-                   "PyTorch (set_to_none); else they keep their memory.")};
+                   "Whether gradients are allocated during the backward pass and freed after the step, as in PyTorch "
+                   "(set_to_none); if not, they keep their memory.")};
   }
 };
 
@@ -107,57 +107,60 @@ struct PlanParams : GradientParams {
     constexpr sim::Range kRanks = sim::between(1, 1 << 14), kCopies = sim::between(1, 1 << 20);  // products fit 63 bits
     return sim::joined(
         sim::FieldTable{
-            sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks, "Ranks that share each layer."),
+            sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kRanks,
+                       "Ranks that split each layer (tensor parallelism)."),
             sim::field("stage_tensor_parallel", &P::stage_tensor_parallel, Unit::count, kRanks,
-                       "The same for each stage, the first stage first; none: tensor_parallel for all."),
+                       "Tensor parallelism of each stage, from the first stage on; empty: tensor_parallel for all."),
             sim::field("context_parallel", &P::context_parallel, Unit::count, kRanks,
-                       "Ranks that share each sequence's tokens, attention included."),
-            sim::field("context_exchange", &P::context_exchange, "How they bring keys and values to all queries."),
-            sim::field(
-                "context_balanced", &P::context_balanced,
-                "Whether a rank has a piece of either end of the sequence, so that causal attention is even; else "
-                "pieces follow one another, and all wait for the last."),
+                       "Ranks that divide the tokens of each sequence, attention included (context parallelism)."),
+            sim::field("context_exchange", &P::context_exchange,
+                       "How context-parallel ranks bring keys and values to all queries."),
+            sim::field("context_balanced", &P::context_balanced,
+                       "Whether a rank holds a piece from both ends of the sequence, which balances causal attention. "
+                       "If not, pieces are consecutive, and all wait for the last."),
             sim::field("expert_parallel", &P::expert_parallel, Unit::count, kRanks,
-                       "Ranks of a stage that share the experts of each layer out, each expert whole on one of them."),
+                       "Ranks of a stage that divide the experts of each layer, each expert whole on one rank."),
             sim::field("expert_dispatch", &P::expert_dispatch,
-                       "How rows reach them: each by itself, or a token once to each rank and node that wants it."),
+                       "How rows reach the ranks of their experts. `rows`: each by itself. `tokens`: a token once to "
+                       "each rank and node that needs it."),
             sim::field("expert_nodes", &P::expert_nodes, Unit::count, sim::between(0, 1 << 20),
-                       "Nodes that the experts of a token may lie on, with expert_dispatch tokens (DeepSeek-V3: 4); 0: "
-                       "any."),
+                       "With expert_dispatch `tokens`: most nodes that the experts of a token may lie on (DeepSeek-V3: "
+                       "4); 0: any number."),
             sim::field("overlap_experts", &P::overlap_experts,
-                       "Whether rows are on their way to experts and back beside the kernels of another micro-batch "
+                       "Whether the exchange of expert rows overlaps with kernels of another micro-batch "
                        "(Megatron-LM's overlap_moe_expert_parallel_comm, DualPipe)."),
             sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kRanks,
-                       "Stages that share the layers."),
+                       "Pipeline stages that divide the layers."),
             sim::field("data_parallel", &P::data_parallel, Unit::count, kCopies,
-                       "Copies of all this; null: as many as the devices allow."),
+                       "Data-parallel copies of the model; null: as many as the devices allow."),
             sim::field("micro_batch", &P::micro_batch, Unit::count, sim::between(1, 1 << 20),
-                       "Sequences that a copy runs at a time."),
+                       "Sequences of a micro-batch in each data-parallel copy."),
             sim::field("interleave", &P::interleave, Unit::count, sim::between(1, 4096),
-                       "Chunks of the model a stage."),
+                       "Chunks of the model per stage (interleaved schedules)."),
             sim::field("sequence_parallel", &P::sequence_parallel,
-                       "Whether ranks of tensor parallelism share tokens between the products of a layer."),
+                       "Whether tensor-parallel ranks divide the tokens between the products of a layer (sequence "
+                       "parallelism)."),
             sim::field("async_tensor_parallel", &P::async_tensor_parallel,
-                       "Whether gathers and scatters of sequence parallelism run beside the products that read or make "
-                       "what they carry, piece by piece."),
-            sim::field("zero", &P::zero, "States that the copies share out in place of each holding all."),
-            sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
+                       "Whether gathers and scatters of sequence parallelism overlap, piece by piece, with the "
+                       "products that read or make their data."),
+            sim::field("zero", &P::zero,
+                       "States that data-parallel copies divide among them (ZeRO) in place of each holding all."),
+            sim::field("recompute", &P::recompute,
+                       "What the backward pass recomputes in place of reading it from memory."),
             sim::field("recompute_layers", &P::recompute_layers, Unit::layers, sim::at_least(0),
-                       "Layers of a stage that do so, the first ones; null: all."),
-            sim::field("stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
-                       "The same for each stage, the first stage first; none: recompute_layers for all."),
+                       "Layers of a stage with recomputation, the first ones; null: all."),
             sim::field(
-                "offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
-                "Share of the optimizer's states that is in the host's memory and comes over machine.host_link for "
-                "the step: one for each stage, or one for all; none: 0."),
-            sim::field(
-                "offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
-                "Share of the activations of layers that goes to the host's memory over machine.host_link as they "
-                "are made, beside the forward pass, and comes back beside the backward pass."),
-            sim::field(
-                "best_by", &P::best_by,
-                "The plan is the best by this of those that `orrery plans` looks at, whatever stands here of what it "
-                "searches over; null: it is as written.")},
+                "stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
+                "Layers with recomputation in each stage, from the first stage on; empty: recompute_layers for all."),
+            sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
+                       "Share of the optimizer states that is kept in host memory and crosses machine.host_link in "
+                       "each step: one value per stage, or one for all. Empty: 0."),
+            sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
+                       "Share of layer activations that is copied to host memory over machine.host_link during the "
+                       "forward pass, and back during the backward pass."),
+            sim::field("best_by", &P::best_by,
+                       "Use the best plan, by this measure, of those that `orrery plans` considers, in place of the "
+                       "searched fields here. null: the plan as written.")},
         sim::inherited<P>(GradientParams::fields()));
   }
 };

@@ -43,33 +43,36 @@ struct PlannerParams {
     constexpr sim::Range kSize = sim::between(1, 1 << 20);
     return sim::FieldTable{
         sim::field("devices", &P::devices, Unit::count, kSize,
-                   "Numbers of devices, none more than the machine has; none: all of them."),
+                   "Numbers of devices to try, up to those of the machine; empty: all of the machine's."),
         sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kSize,
-                   "Ranks that share a layer; none: all that a node has room for."),
+                   "Degrees of tensor parallelism to try; empty: all that fit in a node."),
         sim::field("context_parallel", &P::context_parallel, Unit::count, kSize,
-                   "Ranks that share a sequence; none: 1."),
-        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kSize, "Stages; none: all."),
-        sim::field("expert_parallel", &P::expert_parallel, Unit::count, kSize,
-                   "Ranks that share experts out; none: all that divide experts and a stage's ranks."),
-        sim::field("micro_batch", &P::micro_batch, Unit::count, kSize, "Sequences at a time; none: all up to 64."),
-        sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks a stage; none: all up to 8."),
-        sim::field("recompute", &P::recompute,
-                   "What runs again; none: none, selective and full in turn (by_op where it is asked for)."),
-        sim::field("zero", &P::zero, "What copies share out; none: all of it in turn."),
-        sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
-                   "Shares of the layers' activations in the host's memory; none: the plan's own alone."),
+                   "Degrees of context parallelism to try; empty: 1."),
+        sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kSize,
+                   "Numbers of pipeline stages to try; empty: all."),
         sim::field(
-            "stages", &P::stages,
-            "alike: even stages of one kind; apart: stages too that differ in layers and in how many of them run "
-            "again, divided exactly (no chunks)."),
+            "expert_parallel", &P::expert_parallel, Unit::count, kSize,
+            "Degrees of expert parallelism to try; empty: all that divide the experts and the ranks of a stage."),
+        sim::field("micro_batch", &P::micro_batch, Unit::count, kSize,
+                   "Micro-batch sizes to try; empty: all up to 64."),
+        sim::field("interleave", &P::interleave, Unit::count, kSize, "Chunks per stage to try; empty: all up to 8."),
+        sim::field("recompute", &P::recompute,
+                   "Kinds of recomputation to try; empty: none, selective and full (by_op only if listed)."),
+        sim::field("zero", &P::zero, "ZeRO stages to try; empty: all."),
+        sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
+                   "Shares of layer activations in host memory to try; empty: only that of the plan."),
+        sim::field("stages", &P::stages,
+                   "`alike`: even stages of one kind. `apart`: also stages that differ in layers and in how many of "
+                   "them are recomputed, divided exactly (without chunks)."),
         sim::field("rank", &P::rank,
-                   "time: the shortest step; memory: the most headroom; energy: the fewest joules a step; cost: the "
-                   "fewest device hours a step."),
+                   "How plans are ranked. `time`: shortest step. `memory`: most headroom. `energy`: fewest joules per "
+                   "step. `cost`: fewest device hours per step."),
         sim::field("explain", &P::explain, Unit::text, sim::any_value(),
-                   "A plan as the table has it (\"8 8x3 1 1 yes selective none\"): what it gives up against the best; "
-                   "empty: none."),
-        sim::field("show", &P::show, Unit::count, sim::between(1, 1000), "Plans that are listed."),
-        sim::field("run", &P::run, Unit::count, sim::between(1, 10'000), "Best plans that are run event by event."),
+                   "A plan as printed in the table (\"8 8x3 1 1 yes selective none\"), to show what it gives up "
+                   "against the best; empty: none."),
+        sim::field("show", &P::show, Unit::count, sim::between(1, 1000), "Number of plans listed."),
+        sim::field("run", &P::run, Unit::count, sim::between(1, 10'000),
+                   "Number of best plans that are simulated event by event."),
     };
   }
 };

@@ -22,7 +22,8 @@ struct PlannerSections : TrainingParams {
   PlannerParams plans;
   static constexpr auto fields() {
     return sim::joined(sim::inherited<PlannerSections>(TrainingParams::fields()),
-                       sim::FieldTable{sim::section("plans", &PlannerSections::plans, "Which plans are looked at.")});
+                       sim::FieldTable{sim::section("plans", &PlannerSections::plans,
+                                                    "Which plans are considered, and how they are ranked.")});
   }
 };
 
@@ -57,39 +58,41 @@ const FigureTable<PlanSource>& plan_table() {
   using S = PlanSource;
   static const FigureTable<S> table{
       {"{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batch,interleave}",
-       "count", "Of the plan.", [](const S& s) { return s.plan.plan.tensor; },
-       [](const S& s) { return s.plan.plan.context; }, [](const S& s) { return s.plan.plan.pipeline; },
-       [](const S& s) { return s.plan.plan.data; }, [](const S& s) { return s.plan.plan.experts; },
-       [](const S& s) { return s.plan.plan.micro_batch; }, [](const S& s) { return s.plan.plan.chunks; }},
-      {"sequence_parallel", "", "Whether tokens are divided between the products of a layer.",
+       "count", "Degrees of parallelism, micro-batch size and chunks per stage of the plan.",
+       [](const S& s) { return s.plan.plan.tensor; }, [](const S& s) { return s.plan.plan.context; },
+       [](const S& s) { return s.plan.plan.pipeline; }, [](const S& s) { return s.plan.plan.data; },
+       [](const S& s) { return s.plan.plan.experts; }, [](const S& s) { return s.plan.plan.micro_batch; },
+       [](const S& s) { return s.plan.plan.chunks; }},
+      {"sequence_parallel", "", "Whether tensor-parallel ranks divide the tokens between the products of a layer.",
        [](const S& s) { return Node::boolean(s.plan.plan.sequence); }},
-      {"{recompute,zero}", "", "Of the plan.",
+      {"{recompute,zero}", "", "Recomputation and ZeRO stage of the plan.",
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
-      {"offload_activations", "ratio", "Of the layers' activations, in the host's memory.",
+      {"offload_activations", "ratio", "Share of the layers' activations that is kept in host memory.",
        [](const S& s) { return s.plan.plan.offload_activations; }},
       {"{stage_layers,stage_recompute_layers}", "layers",
-       "Of each stage, with strokes between (13|11): all, and those of which something runs again.",
+       "Layers of each stage, separated by strokes (13|11): all, and those with recomputation.",
        [](const S& s) { return s.layers_text(); }, [](const S& s) { return s.again_text(); }},
-      {"stages_alike", "", "Whether layers are divided evenly and stages do alike.",
+      {"stages_alike", "", "Whether layers are divided evenly and all stages do the same.",
        [](const S& s) { return Node::boolean(s.plan.layers.empty()); }},
-      {"closed_form_s", "s", "A step, in closed form.", [](const S& s) { return s.plan.closed_s; }},
-      {"tokens_per_s", "1/s", "Of the whole batch.",
+      {"closed_form_s", "s", "Time of a step in closed form.", [](const S& s) { return s.plan.closed_s; }},
+      {"tokens_per_s", "1/s", "Tokens of the whole batch per second.",
        [](const S& s) -> FigureValue {
          if (s.plan.step_s() <= 0) return std::nullopt;  // a plan that cannot be
          return s.tokens_per_s();
        }},
-      {"memory_bytes", "B", "Of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }},
-      {"devices", "count", "That it takes.", [](const S& s) { return s.plan.devices; }},
-      {"energy_j", "J", "Of a step, all devices, in closed form.", [](const S& s) { return s.plan.energy_j; }},
-      {"cost", "", "Of a step, at workload.price; absent where that is 0.",
+      {"memory_bytes", "B", "Memory of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }},
+      {"devices", "count", "Devices that the plan takes.", [](const S& s) { return s.plan.devices; }},
+      {"energy_j", "J", "Energy of a step over all devices, in closed form.",
+       [](const S& s) { return s.plan.energy_j; }},
+      {"cost", "", "Cost of a step at workload.price; absent where that is 0.",
        [](const S& s) -> FigureValue {
          const double price = s.config.params.workload.price_per_hour;
          if (price <= 0) return std::nullopt;
          return s.plan.device_s() / 3600 * price;
        }},
       {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
-       "Of the run where there is one, else in closed form; as in a training run.",
+       "Time of a step by cause, as in a training run; simulated where the plan was run, else in closed form.",
        [](const S& s) { return s.plan.times.compute_s; }, [](const S& s) { return s.plan.times.recompute_s; },
        [](const S& s) { return s.plan.times.collective_s; }, [](const S& s) { return s.plan.times.bubble_s; },
        [](const S& s) { return s.plan.times.gradients_s; }, [](const S& s) { return s.plan.times.optimizer_s; }}};
@@ -100,8 +103,8 @@ const FigureTable<PlanSource>& plan_table() {
 const FigureTable<PlanSource>& run_table() {
   using S = PlanSource;
   static const FigureTable<S> table{
-      {"iteration_s", "s", "A step, run event by event.", [](const S& s) { return s.plan.time_s; }},
-      {"bubble", "ratio", "Waiting for other stages over the step.",
+      {"iteration_s", "s", "Time of a step, simulated event by event.", [](const S& s) { return s.plan.time_s; }},
+      {"bubble", "ratio", "Share of the step spent waiting for other stages (pipeline bubble).",
        [](const S& s) { return s.plan.times.bubble_s / s.plan.time_s; }}};
   return table;
 }
@@ -127,7 +130,7 @@ struct ResultSource {
 
 std::vector<FigureInfo> explained_infos() {
   std::vector<FigureInfo> all = run_plan_infos();
-  all.push_back({"reason", "", "Why it cannot be; absent where it can."});
+  all.push_back({"reason", "", "Why the plan is not possible; absent if it is."});
   return all;
 }
 
@@ -153,16 +156,16 @@ const FigureTable<ResultSource>& result_table() {
   static const FigureTable<S> table{
       {"status", "", "`ok`, or `infeasible` where no plan fits.",
        [](const S& s) { return std::string(s.result.best.empty() ? "infeasible" : "ok"); }},
-      {"reason", "", "Why there is none.",
+      {"reason", "", "Why no plan fits.",
        [](const S& s) -> FigureValue {
          if (!s.result.best.empty()) return std::nullopt;
          std::string why = "no plan of the space fits";
          for (const auto& [reason, count] : s.result.left_out) why += fmt::format("; {}: {}", count, reason);
          return why;
        }},
-      {"evaluated", "count", "Plans whose time and memory were worked out.",
+      {"evaluated", "count", "Plans whose time and memory were computed.",
        [](const S& s) { return s.result.evaluated; }},
-      {"left_out.*", "count", "Plans that cannot be, by reason.",
+      {"left_out.*", "count", "Plans that are not possible, by reason.",
        [](const S& s) {
          Node counts = Node::object();
          for (const auto& [reason, count] : s.result.left_out) counts.set(reason, Node::integer(count));
@@ -270,7 +273,7 @@ class TrainingPlansExperiment final : public ConfigExperiment {
 System training_plans_system() {
   return {
       .name = "training_plans",
-      .doc = "Every plan for a model on a machine: the best by time or memory, and what fits in none.",
+      .doc = "Every training plan for a model on a machine: the best by time or memory, and why others do not fit.",
       .fields = describe_sections<training::PlannerSections>,
       .figures = training::result_table().infos(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

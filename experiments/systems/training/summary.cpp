@@ -31,34 +31,37 @@ FigureValue bytes(std::int64_t value) {
 const FigureTable<StageSource>& stage_table() {
   using S = StageSource;
   static const FigureTable<S> table{
-      {"layers", "layers", "Of this stage.", [](const S& s) { return s.of.result.layers[s.stage]; }},
-      {"{forward_s,backward_s}", "s", "Of a micro-batch through all its chunks; backward with what runs again.",
+      {"layers", "layers", "Layers of this stage.", [](const S& s) { return s.of.result.layers[s.stage]; }},
+      {"{forward_s,backward_s}", "s",
+       "Forward and backward time of a micro-batch through all chunks of the stage; backward includes recomputation.",
        [](const S& s) { return s.costs().forward_s(); }, [](const S& s) { return s.costs().backward_s(); }},
       {"{busy_s,gradients_s,optimizer_s}", "s",
-       "In passes; summing gradients over the copies, were it alone; the optimizer's step.",
+       "Time in passes; gradient reduction over data-parallel copies, if it ran alone; the optimizer step.",
        [](const S& s) { return s.of.result.run.busy_s[s.stage]; }, [](const S& s) { return s.costs().gradients_s; },
        [](const S& s) { return s.costs().optimizer_s + s.costs().gathers_s; }},
-      {"parameters", "count", "That a rank of it holds.", [](const S& s) { return s.costs().parameters; }},
+      {"parameters", "count", "Parameters that a rank of the stage holds.",
+       [](const S& s) { return s.costs().parameters; }},
       {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,buffers,offloaded}", "B",
-       "Of a rank at its fullest: all; weights; gradients; optimizer states; activations kept between passes; of the "
-       "pass that needs most beside them. Then buckets of gradients and what is taken before any tensor; optimizer "
-       "states in the host's memory, which are not of `peak`.",
+       "Memory of a rank at its fullest: total, weights, gradients, optimizer states, activations kept between passes, "
+       "and working memory of the largest pass. `buffers`: gradient buckets, and what is taken before any tensor. "
+       "`offloaded`: optimizer states in host memory, not part of `peak`.",
        [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
        [](const S& s) { return bytes(s.memory().buffers); },
        [](const S& s) { return bytes(s.costs().offloaded_bytes); }},
-      {"host_activation_bytes", "B", "Activations of a rank in the host's memory, when most are.",
+      {"host_activation_bytes", "B", "Most activations of a rank that lie in host memory at a time.",
        [](const S& s) { return bytes(s.of.result.run.peak_host_bytes[s.stage]); }},
-      {"host_waits_s", "s", "Of a step: its passes wait for activations on their way to the host's memory or back.",
+      {"host_waits_s", "s",
+       "Time of a step in which passes of the stage wait for activations on their way to host memory or back.",
        [](const S& s) {
          double waits = 0;
          for (const ChunkCosts& chunk : s.costs().chunks) waits += chunk.host_waits_s();
          return waits * static_cast<double>(s.of.result.plan.micro_batches);
        }},
       {"memory_moment", "",
-       "When a rank of it holds that: `passes`, when most activations are kept; `last_gradients`, when the backward "
-       "pass ends; `update`, the optimizer's.",
+       "When a rank of the stage is fullest: `passes`, when most activations are kept; `last_gradients`, when the "
+       "backward pass ends; `update`, during the optimizer step.",
        [](const S& s) { return std::string(sim::to_string(s.memory().moment)); }}};
   return table;
 }
@@ -66,45 +69,46 @@ const FigureTable<StageSource>& stage_table() {
 const FigureTable<Source>& step_table() {
   using S = Source;
   static const FigureTable<S> table{
-      {"iteration_s", "s", "A training step.", [](const S& s) { return s.times().time_s; }},
-      {"closed_form_s", "s", "The same in closed form, as searches reckon with.",
+      {"iteration_s", "s", "Time of a training step.", [](const S& s) { return s.times().time_s; }},
+      {"closed_form_s", "s", "Time of a training step in closed form, as used by searches.",
        [](const S& s) { return s.result.closed.time_s; }},
       {"breakdown_s.{compute,recompute,collectives,bubble,gradients,optimizer}", "s",
-       "Of the busiest stage; they add up to iteration_s. In order: kernels (or the host, where they wait for it); "
-       "forward passes run again; collectives within a layer (tensor, context and expert parallelism). Then waiting "
-       "for other stages; gradients' sums that nothing hides; the optimizer's step.",
+       "Time of the busiest stage by cause, adding up to iteration_s. `compute`: kernels, or the host where they wait "
+       "for it. `recompute`: forward passes run again. `collectives`: within a layer (tensor, context and expert "
+       "parallelism). `bubble`: waiting for other stages. `gradients`: gradient reduction that nothing hides. "
+       "`optimizer`: the optimizer step.",
        [](const S& s) { return s.times().compute_s; }, [](const S& s) { return s.times().recompute_s; },
        [](const S& s) { return s.times().collective_s; }, [](const S& s) { return s.times().bubble_s; },
        [](const S& s) { return s.times().gradients_s; }, [](const S& s) { return s.times().optimizer_s; }},
-      {"tokens_per_s", "1/s", "Of the whole batch.", [](const S& s) { return s.tokens() / s.times().time_s; }},
+      {"tokens_per_s", "1/s", "Tokens of the whole batch per second.",
+       [](const S& s) { return s.tokens() / s.times().time_s; }},
       {"utilisation.{mfu,bubble}", "ratio",
-       "FLOPs of the model's products (nothing run again) over the devices' peak in its type; waiting for other stages "
-       "over the "
-       "step.",
+       "MFU: FLOPs of the model's products, without recomputation, over the devices' peak in their number format. "
+       "Bubble: share of the step spent waiting for other stages.",
        [](const S& s) {
          const double peak = peak_flops(s.config.machine, product_type(s.config.model.forward));
          return s.result.model_flops / (s.times().time_s * peak);
        },
        [](const S& s) { return s.times().bubble_s / s.times().time_s; }},
-      {"model_flops", "", "FLOPs of a step, nothing run again.", [](const S& s) { return s.result.model_flops; }},
+      {"model_flops", "", "FLOPs of a step, without recomputation.", [](const S& s) { return s.result.model_flops; }},
       {"plan.{tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batches,micro_"
        "batch}",
-       "count", "As run.", [](const S& s) { return s.result.plan.tensor; },
+       "count", "Plan as it was run.", [](const S& s) { return s.result.plan.tensor; },
        [](const S& s) { return s.result.plan.context; }, [](const S& s) { return s.result.plan.pipeline; },
        [](const S& s) { return s.result.plan.data; }, [](const S& s) { return s.result.plan.experts; },
        [](const S& s) { return s.result.plan.micro_batches; }, [](const S& s) { return s.result.plan.micro_batch; }},
       {"experts.busiest", "ratio",
-       "Rows of the busiest rank's experts over the mean of the ranks that share them, with workload.router.",
+       "Rows of the busiest expert-parallel rank over the mean of the ranks, with workload.router.",
        [](const S& s) -> FigureValue {
          if (!s.result.busiest) return std::nullopt;
          return *s.result.busiest;
        }},
-      {"memory_bytes.{peak,available}", "B", "Of the fullest rank; of a device.",
+      {"memory_bytes.{peak,available}", "B", "Memory of the fullest rank; memory of a device.",
        [](const S& s) { return s.result.memory[s.result.fullest].total(); },
        [](const S& s) { return s.result.available_bytes; }},
-      {"energy_j.{total,idle}", "J", "Of a step, all devices; what they draw without work.",
+      {"energy_j.{total,idle}", "J", "Energy of a step over all devices; the idle part of it.",
        [](const S& s) { return s.result.energy_j; }, [](const S& s) { return s.result.idle_j; }},
-      {"whole.{days,device_hours}", "", "For workload.tokens, where they are given.",
+      {"whole.{days,device_hours}", "", "Time and device hours to train on workload.tokens, if that is given.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.seconds_for_tokens() / 86400;
@@ -113,12 +117,12 @@ const FigureTable<Source>& step_table() {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.seconds_for_tokens() / 3600 * static_cast<double>(s.config.machine.devices);
        }},
-      {"whole.energy_j", "J", "What all devices draw for them.",
+      {"whole.energy_j", "J", "Energy of all devices to train on workload.tokens.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0) return std::nullopt;
          return s.config.params.workload.tokens / s.tokens() * s.result.energy_j;
        }},
-      {"whole.cost", "", "What those device hours cost at workload.price.",
+      {"whole.cost", "", "Cost of these device hours at workload.price.",
        [](const S& s) -> FigureValue {
          const WorkloadParams& w = s.config.params.workload;
          if (w.tokens <= 0 || w.price_per_hour <= 0) return std::nullopt;
@@ -130,7 +134,7 @@ const FigureTable<Source>& step_table() {
          for (std::size_t i = 0; i < s.result.costs.stages.size(); ++i) list.push(stage_table().written({s, i}));
          return list;
        }},
-      {"events", "count", "Events of the engine.",
+      {"events", "count", "Events of the simulation engine.",
        [](const S& s) { return static_cast<std::int64_t>(s.result.run.events); }}};
   return table;
 }
@@ -138,7 +142,7 @@ const FigureTable<Source>& step_table() {
 const FigureTable<Source>& status_table() {
   using S = Source;
   static const FigureTable<S> table{{"status", "", "`ok` or `infeasible`.", [](const S& s) { return s.result.status; }},
-                                    {"reason", "", "Why it is infeasible.", [](const S& s) -> FigureValue {
+                                    {"reason", "", "Why the plan is infeasible.", [](const S& s) -> FigureValue {
                                        if (s.result.reason.empty()) return std::nullopt;
                                        return s.result.reason;
                                      }}};

@@ -49,7 +49,7 @@ class TrainingExperiment final : public ConfigExperiment {
 System training_system() {
   return {
       .name = "training",
-      .doc = "A training step of a model under a plan: time, memory and energy, stage by stage.",
+      .doc = "A training step of a model under a parallel plan: time, memory and energy, stage by stage.",
       .fields = describe_sections<training::TrainingParams>,
       .figures = training::training_figures(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
