@@ -64,7 +64,7 @@ sim::FieldRows<PlainRunParams> PlainRunParams::fields() {
   using sim::Unit;
   using R = PlainRunParams;
   static const sim::FieldTable table{
-      sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of all that is drawn at random."),
+      sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Seed of everything that is drawn at random."),
       sim::field("tick", &R::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
                  "Resolution of time, a whole number of ps."),
       sim::field("timeline", &R::timeline, "Whether timeline.pftrace is written.")};

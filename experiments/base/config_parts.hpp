@@ -59,12 +59,14 @@ template <class P>
 constexpr auto timeline_window_fields() {
   using sim::Unit;
   return sim::FieldTable{
-      sim::field("begin", &P::begin_s, Unit::seconds, sim::at_least(0), "Start of the time that it shows."),
-      sim::field("end", &P::end_s, Unit::seconds, sim::positive(), "Its end; null: none."),
+      sim::field("begin", &P::begin_s, Unit::seconds, sim::at_least(0),
+                 "Start of the time span that the timeline shows."),
+      sim::field("end", &P::end_s, Unit::seconds, sim::positive(),
+                 "End of the time span that the timeline shows; null: the end of the run."),
       sim::field("counter_interval", &P::counter_interval_s, Unit::seconds, sim::at_least(0),
-                 "Of each counter only the last value in every such stretch is shown; 0: all."),
+                 "Interval in which only the last value of each counter is shown; 0: all values."),
       sim::field("limit", &P::limit_bytes, Unit::bytes, sim::between(65'536, 1e12),
-                 "Size of the file at most; what comes once it is full is left out, and the run says so.")};
+                 "Largest size of the file; what comes after it is full is left out, and the run reports that.")};
 }
 /// Reports a window that ends before it begins; `timeline` is the section that holds it.
 void check_timeline(const sim::Node& timeline, double begin_s, std::optional<double> end_s, sim::Faults& faults);

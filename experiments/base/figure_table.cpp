@@ -45,7 +45,7 @@ void put_figure(sim::Node& root, std::string_view place, sim::Node value) {
 }
 
 std::vector<FigureInfo> figures_or_reason(std::vector<FigureInfo> infos) {
-  infos.push_back({"reason", "", "Why it is infeasible."});
+  infos.push_back({"reason", "", "Why the design is infeasible."});
   return infos;
 }
 

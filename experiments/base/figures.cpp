@@ -62,10 +62,11 @@ Node replication_figures(const std::vector<Node>& summaries, std::span<const std
 }
 
 std::vector<FigureInfo> replication_infos() {
-  return {
-      {"count", "count", "Runs with seeds seed, seed + 1 …"},
-      {"*.{mean,half_width}", "", "Of simulated_s: mean over the runs, half width of the 95 % interval (Student's t)."},
-      {"*.*.{mean,half_width}", "", "The same of the figure of that path."}};
+  return {{"count", "count", "Runs with seeds seed, seed + 1 …"},
+          {"*.{mean,half_width}", "",
+           "Mean of simulated_s over the runs, and half width of its 95 % interval (Student's t)."},
+          {"*.*.{mean,half_width}", "",
+           "Mean over the runs of the figure of that path, and half width of its 95 % interval."}};
 }
 
 }  // namespace orrery::experiments

@@ -22,9 +22,11 @@ struct DimensionParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("name", &DimensionParams::name, Unit::text, sim::any_value(), "In the file.")),
-        sim::required(sim::field("is", &DimensionParams::is, Unit::text, sim::any_value(),
-                                 "A dimension, or a formula of some: \"past + tokens\".")),
+        sim::required(sim::field("name", &DimensionParams::name, Unit::text, sim::any_value(),
+                                 "Name of the dimension in the file.")),
+        sim::required(
+            sim::field("is", &DimensionParams::is, Unit::text, sim::any_value(),
+                       "What it stands for: a dimension, or a formula of dimensions such as \"past + tokens\".")),
     };
   }
 };
@@ -36,11 +38,11 @@ struct ImportParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "The file.")),
+        sim::required(sim::field("path", &ImportParams::path, Unit::path, sim::any_value(), "File to import.")),
         sim::field("format", &ImportParams::format, Unit::text, sim::any_value(),
                    "onnx, chakra, kineto, hf or json; empty: by the file's name."),
         sim::field("dimensions", &ImportParams::dimensions,
-                   "Other names for dimensions, one after the other; a service wants batch, tokens and past."),
+                   "Renamed dimensions, applied one after the other; serving needs batch, tokens and past."),
     };
   }
 };
@@ -49,8 +51,10 @@ struct ImportParams {
 template <class P>
 constexpr auto graph_source_fields() {
   return sim::FieldTable{
-      sim::only_if_given(sim::choice("builder", &P::builder, nullptr, "Builds the operator graph.")),
-      sim::only_if_given(sim::field("import", &P::import_, "Or the file that it stands in.")),
+      sim::only_if_given(
+          sim::choice("builder", &P::builder, nullptr, "Builder of the operator graph; either this or `import`.")),
+      sim::only_if_given(
+          sim::field("import", &P::import_, "File to import the operator graph from; either this or `builder`.")),
   };
 }
 
@@ -86,7 +90,7 @@ struct PassOutcome {
 /// The field `passes` of a section `P`, which holds it as a node.
 template <class P>
 constexpr auto passes_field(sim::Node P::*member) {
-  return sim::annotated(sim::field("passes", member, "What rewrites the operator graph, in this order."),
+  return sim::annotated(sim::field("passes", member, "Passes that rewrite the operator graph, in this order."),
                         [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
                           info.policies = registries->get<policies::PassRegistry>().components();
                           info.default_value = sim::Node::array();

@@ -16,9 +16,9 @@ struct NodeParams {
     using N = NodeParams;
     return sim::FieldTable{
         sim::field("devices", &N::devices, Unit::count, sim::between(1, 4096),
-                   "Devices of a node, joined by their links."),
-        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter of the catalog."),
-        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Adapters of a node.")};
+                   "Devices of a node, connected by their own links."),
+        sim::field("nic", &N::nic, Unit::reference, sim::any_value(), "Network adapter from the catalog."),
+        sim::field("nics", &N::nics, Unit::count, sim::between(1, 4096), "Network adapters per node.")};
   }
 };
 

@@ -40,10 +40,11 @@ sim::FieldRows<PlatformChoice> PlatformChoice::fields() {
   using sim::Unit;
   using P = PlatformChoice;
   static const sim::FieldTable table{
-      names_part(sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "A platform."))),
+      names_part(
+          sim::required(sim::field("part", &P::part, Unit::reference, sim::any_value(), "Platform from the catalog."))),
       sim::field("single_thread", &P::single_thread, Unit::ratio, sim::between(0.05, 20),
-                 "Speed of the dispatching core instead of its CPU's; null: the CPU's."),
-      sim::annotated(sim::field("override", &P::override_, "Fields that replace the platform's."),
+                 "Single-thread speed of the dispatching core; null: that of the platform's CPU."),
+      sim::annotated(sim::field("override", &P::override_, "Fields of the platform to change."),
                      [](sim::FieldInfo& info, const sim::RegistrySet*) {
                        info.nested = sim::describe_params<hw::PlatformParams>();
                      }),

@@ -21,10 +21,12 @@ struct RouterSource {
   static constexpr auto fields() {
     using R = RouterSource;
     return sim::FieldTable{
-        sim::field("trace", &R::trace, sim::Unit::path, sim::any_value(),
-                   "Router trace. Its layers stand for the model's, the first again after the last."),
+        sim::field(
+            "trace", &R::trace, sim::Unit::path, sim::any_value(),
+            "Router trace. Its layers stand for those of the model, starting again with the first after the last."),
         sim::field("generator", &R::generator,
-                   "Drawn in place of a trace; experts, top_k and layers are the model's where they are not given.")};
+                   "Generator of a router trace, in place of a file; experts, top_k and layers default to those of the "
+                   "model.")};
   }
 };
 
@@ -36,8 +38,8 @@ struct ReplayedRouter : RouterSource {
     return sim::joined(
         sim::inherited<R>(RouterSource::fields()),
         sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
-                                   "Share of the trace, its first tokens, that policies.placement sees and that is not "
-                                   "replayed.")});
+                                   "Share of the trace (its first tokens) that policies.placement is planned on and that is "
+                                   "not replayed.")});
   }
 };
 

@@ -44,10 +44,11 @@ struct LimitParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("metric", &LimitParams::metric, "Which latency, over all requests of a run.")),
-        sim::field("at", &LimitParams::at, "Its mean, a percentile or its greatest value."),
         sim::required(
-            sim::field("most", &LimitParams::most_s, sim::Unit::seconds, sim::positive(), "The most it may be."))};
+            sim::field("metric", &LimitParams::metric, "Latency that is limited, over all requests of a run.")),
+        sim::field("at", &LimitParams::at, "Statistic of the latency: mean, a percentile or the maximum."),
+        sim::required(sim::field("most", &LimitParams::most_s, sim::Unit::seconds, sim::positive(),
+                                 "Upper limit of the statistic."))};
   }
 };
 
@@ -68,32 +69,32 @@ struct CapacityParams {
     using P = CapacityParams;
     return sim::FieldTable{
         sim::field("attainment", &P::attainment, Unit::ratio, sim::between(0, 1),
-                   "Least share of requests that attain the targets of `slo`; null: 0.99 if there are no limits, else "
-                   "any."),
-        sim::field("limits", &P::limits, "Bounds on latencies of the whole run."),
+                   "Least attainment: share of requests within the targets of `slo`. null: 0.99 if there are no "
+                   "limits, else any."),
+        sim::field("limits", &P::limits, "Limits on latency statistics of the whole run."),
         sim::field("rejected", &P::rejected, Unit::ratio, sim::between(0, 1),
-                   "Most share of requests that may be rejected; null: any."),
+                   "Largest share of requests that may be rejected; null: any."),
         sim::field("start_rate", &P::start_rate, Unit::per_s, sim::between(1e-9, 1e9),
-                   "First rate tried; null: the workload's own."),
+                   "First rate to try; null: the workload's own."),
         sim::field("min_rate", &P::min_rate, Unit::per_s, sim::between(1e-9, 1e9),
-                   "Least rate tried; null: a thousandth of the first."),
+                   "Lowest rate to try; null: a thousandth of the first."),
         sim::field("max_rate", &P::max_rate, Unit::per_s, sim::between(1e-9, 1e9),
-                   "Greatest rate tried; null: a thousand times the first."),
+                   "Highest rate to try; null: a thousand times the first."),
         sim::field("tolerance", &P::tolerance, Unit::ratio, sim::between(1e-4, 1),
-                   "How far the highest rate that meets the targets and the lowest that fails them may lie apart, as a "
-                   "share."),
+                   "Largest relative distance between the highest rate that meets the targets and the lowest that "
+                   "fails them."),
         sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
-                   "Requests of the first run of a rate (of a program: instances); null: those of the workload. Runs "
-                   "that do not say enough are made longer."),
+                   "Requests (or instances of a program) of the first run at a rate; null: those of the workload. Runs "
+                   "that are too short are made longer."),
         sim::field("max_requests", &P::max_requests, Unit::requests, sim::between(1, 1e8),
-                   "Most requests of a run, where `requests` asks for fewer. What a generator or a program sends is "
-                   "drawn on for longer; a trace ends."),
+                   "Most requests of a run that is made longer. A generator or program then sends more; a trace ends."),
         sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
-                   "Most runs of a rate, with seeds seed, seed + 1, …."),
+                   "Most runs at a rate, with seeds seed, seed + 1, …."),
         sim::field("confidence", &P::confidence, Unit::ratio, sim::between(0.5, 0.9999),
-                   "Of the interval that a bound must lie outside of for a rate to be decided."),
+                   "Confidence level of the interval that must exclude the bound before a rate is decided."),
         sim::field("suggest", &P::suggest,
-                   "Whether to try changes of the batching policy that may lift what binds, and to tell the best.")};
+                   "Whether to try changes to the batching policy that may relieve the limiting cause, and report the "
+                   "best one.")};
   }
 };
 

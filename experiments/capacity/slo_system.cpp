@@ -33,20 +33,22 @@ struct SweepParams {
     using P = SweepParams;
     return sim::FieldTable{
         sim::field("rates", &P::rates, Unit::per_s, sim::between(1e-9, 1e9),
-                   "Rates of requests; none: `points` of them from `from` to `to`."),
-        sim::field("points", &P::points, Unit::count, sim::between(1, 1000), "How many rates, evenly spaced."),
-        sim::field("from", &P::from, Unit::ratio, sim::positive(), "Least rate, as a multiple of the workload's own."),
-        sim::field("to", &P::to, Unit::ratio, sim::positive(), "Greatest rate, likewise."),
-        sim::field("scales", &P::scales, Unit::ratio, sim::positive(), "What the targets of `slo` are multiplied by."),
-        sim::field("target", &P::target, Unit::ratio, sim::between(0, 1),
-                   "Share of requests for which a rate's least scale, and a scale's greatest rate, are told."),
+                   "Request rates to run at; empty: `points` rates from `from` to `to`."),
+        sim::field("points", &P::points, Unit::count, sim::between(1, 1000), "Number of rates, evenly spaced."),
+        sim::field("from", &P::from, Unit::ratio, sim::positive(), "Lowest rate, as a multiple of the workload's own."),
+        sim::field("to", &P::to, Unit::ratio, sim::positive(), "Highest rate, as a multiple of the workload's own."),
+        sim::field("scales", &P::scales, Unit::ratio, sim::positive(),
+                   "Factors by which the targets of `slo` are multiplied."),
+        sim::field(
+            "target", &P::target, Unit::ratio, sim::between(0, 1),
+            "Attainment for which the smallest scale of each rate and the highest rate of each scale are reported."),
         sim::field("requests", &P::requests, Unit::requests, sim::at_least(1),
-                   "Requests of the first run of a rate (of a program: instances); null: those of the workload. Runs "
-                   "that do not say enough are made longer."),
+                   "Requests (or instances of a program) of the first run at a rate; null: those of the workload. Runs "
+                   "that are too short are made longer."),
         sim::field("max_requests", &P::max_requests, Unit::requests, sim::between(1, 1e8),
-                   "Most requests of a run, where `requests` asks for fewer."),
+                   "Most requests of a run that is made longer."),
         sim::field("replications", &P::replications, Unit::count, sim::between(1, 1000),
-                   "Runs of a point, with seeds seed, seed + 1, ….")};
+                   "Runs per point, with seeds seed, seed + 1, ….")};
   }
 };
 
@@ -75,8 +77,9 @@ struct SweepSections : ServingParams {
 
   static constexpr auto fields() {
     using S = SweepSections;
-    return sim::joined(sim::inherited<S>(ServingParams::fields()),
-                       sim::FieldTable{sim::section("slo_sweep", &S::slo_sweep, "Rates and scales of targets.")});
+    return sim::joined(
+        sim::inherited<S>(ServingParams::fields()),
+        sim::FieldTable{sim::section("slo_sweep", &S::slo_sweep, "Request rates and scales of the targets.")});
   }
 };
 
@@ -213,7 +216,7 @@ class SloSweep final : public SetupQuestion {
 System slo_sweep_system() {
   return {
       .name = "slo_sweep",
-      .doc = "Attainment of a serving system against rate and against the scale of its targets.",
+      .doc = "Attainment of a serving system by request rate and by scale of its targets.",
       .fields = describe_sections<capacity::SweepSections>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         ServingConfig config = capacity::read_serving_part(root, {"slo_sweep"}, systems, faults);

@@ -212,7 +212,7 @@ class CapacityExperiment final : public SetupQuestion {
 System capacity_system() {
   return {
       .name = "capacity",
-      .doc = "Searches the highest rate of requests at which a serving system meets its targets.",
+      .doc = "Finds the highest request rate at which a serving system meets its targets.",
       .fields = describe_sections<capacity::CapacitySections>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         ServingConfig config = capacity::read_serving_part(root, {"capacity"}, systems, faults);

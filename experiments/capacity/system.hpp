@@ -21,7 +21,7 @@ struct CapacitySections : ServingParams {
     using S = CapacitySections;
     return sim::joined(
         sim::inherited<S>(ServingParams::fields()),
-        sim::FieldTable{sim::section("capacity", &S::capacity, "Targets to meet, and how the rate is searched.")});
+        sim::FieldTable{sim::section("capacity", &S::capacity, "Targets to meet, and how the rate is searched for.")});
   }
 };
 

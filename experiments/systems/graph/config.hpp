@@ -39,15 +39,18 @@ struct VaryParams {
     constexpr sim::Range kSize = sim::between(1, 1LL << 40);
     return sim::FieldTable{
         sim::field("distribution", &V::distribution,
-                   "fixed (`low`), uniform on low … high, log_normal within them, or a list taken in turn."),
+                   "How sizes are drawn. `fixed`: always low. `uniform`: from low to high. `log_normal`: within these "
+                   "bounds. `list`: values in turn."),
         sim::field("low", &V::low, Unit::count, kSize, "Smallest size."),
         sim::field("high", &V::high, Unit::count, kSize, "Largest size."),
-        sim::field("step", &V::step, Unit::count, kSize, "Sizes are rounded up to multiples of it."),
-        sim::field("distinct", &V::distinct, Unit::count, sim::at_least(0),
-                   "Different sizes that are drawn, once; requests pick among them. 0: every request draws anew."),
-        sim::field("median", &V::median, Unit::count, sim::positive(), "Of the log-normal distribution."),
-        sim::field("sigma", &V::sigma, Unit::ratio, sim::between(0, 10), "Deviation of its logarithm."),
-        sim::field("values", &V::values, Unit::count, kSize, "Of the list."),
+        sim::field("step", &V::step, Unit::count, kSize, "Sizes are rounded up to multiples of this."),
+        sim::field(
+            "distinct", &V::distinct, Unit::count, sim::at_least(0),
+            "Number of different sizes, drawn once, that requests pick from; 0: every request draws a new size."),
+        sim::field("median", &V::median, Unit::count, sim::positive(), "Median of the log-normal distribution."),
+        sim::field("sigma", &V::sigma, Unit::ratio, sim::between(0, 10),
+                   "Standard deviation of the logarithm (log-normal distribution)."),
+        sim::field("values", &V::values, Unit::count, kSize, "Sizes of the list."),
     };
   }
 };
@@ -61,10 +64,10 @@ struct MaxBatchParams {
     using sim::Unit;
     using M = MaxBatchParams;
     return sim::FieldTable{
-        sim::field("enabled", &M::enabled, "Whether the largest size that fits the device is found, and run."),
-        sim::field("symbol", &M::symbol, Unit::text, sim::any_value(), "Dimension that grows."),
-        sim::field("limit", &M::limit, Unit::count, sim::between(1, 1LL << 32), "Largest size that is tried."),
-        sim::field("step", &M::step, Unit::count, sim::between(1, 1LL << 32), "Only multiples of it are tried."),
+        sim::field("enabled", &M::enabled, "Whether to find the largest size that fits in device memory, and run it."),
+        sim::field("symbol", &M::symbol, Unit::text, sim::any_value(), "Dimension whose size is increased."),
+        sim::field("limit", &M::limit, Unit::count, sim::between(1, 1LL << 32), "Largest size to try."),
+        sim::field("step", &M::step, Unit::count, sim::between(1, 1LL << 32), "Only multiples of this are tried."),
     };
   }
 };
@@ -81,12 +84,13 @@ struct WorkloadParams {
     using W = WorkloadParams;
     return sim::FieldTable{
         sim::field("bind", &W::bind, "Sizes of the graph's dimensions, by name."),
-        sim::field("requests", &W::requests, Unit::count, sim::between(1, 10'000'000), "Runs of the graph."),
+        sim::field("requests", &W::requests, Unit::count, sim::between(1, 10'000'000),
+                   "Number of requests; each runs the graph once."),
         sim::field("interarrival", &W::interarrival_s, Unit::seconds, sim::at_least(0),
-                   "Time between arrivals; 0: each request comes when the one before is done."),
+                   "Time between arrivals; 0: each request arrives when the one before is done."),
         sim::field("samples", &W::samples, Unit::text, sim::any_value(),
-                   "Dimension that counts samples, for throughput."),
-        sim::field("max_batch", &W::max_batch, "Largest size that fits the device's memory."),
+                   "Dimension that counts as samples for throughput."),
+        sim::field("max_batch", &W::max_batch, "Search for the largest size that fits in device memory."),
         sim::field("vary", &W::vary, "Dimensions whose size varies from request to request, by name."),
     };
   }
@@ -108,8 +112,9 @@ struct PoliciesParams {
     using P = PoliciesParams;
     return sim::FieldTable{
         passes_field(&P::passes),
-        sim::choice("execution", &P::execution, "eager", "How the graph gets onto the device."),
-        sim::choice("memory", &P::memory, "best_fit", "Who places tensors."),
+        sim::choice("execution", &P::execution, "eager",
+                    "How the graph is executed: launches, captured graphs, compilation."),
+        sim::choice("memory", &P::memory, "best_fit", "Planner that places tensors in memory."),
     };
   }
 };
@@ -126,10 +131,10 @@ struct GraphParams {
     using G = GraphParams;
     return sim::FieldTable{
         sim::required(sim::section("machine", &G::machine, "The device and its dispatching thread.")),
-        sim::required(sim::section("model", &G::model, "The graph.")),
+        sim::required(sim::section("model", &G::model, "The operator graph: a builder or an imported file.")),
         sim::section("workload", &G::workload, "Requests and their sizes."),
-        sim::section("policies", &G::policies, "Passes, execution, memory."),
-        sim::section("run", &G::run, "Seed, resolution of time."),
+        sim::section("policies", &G::policies, "Passes over the graph, execution, memory planner."),
+        sim::section("run", &G::run, "Seed and time resolution of the run."),
     };
   }
 };

@@ -31,9 +31,9 @@ struct DeviceChoice {
     using D = DeviceChoice;
     return sim::FieldTable{
         names_part(sim::required(sim::field("part", &D::part, Unit::reference, sim::any_value(),
-                                            "A computing part: GPU, NPU, CPU, FPGA, memory with units."))),
+                                            "Computing part: GPU, NPU, CPU, FPGA, or memory with compute units."))),
         sim::annotated(
-            sim::field("override", &D::override_, "Fields that replace the part's."),
+            sim::field("override", &D::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
     };
   }
@@ -49,16 +49,17 @@ struct DispatchParams {
     using D = DispatchParams;
     constexpr sim::Range kTime = sim::between(0, 1);
     return sim::FieldTable{
-        sim::field("operator", &D::operator_s, Unit::seconds, kTime, "Framework time of an operator that launches."),
-        sim::field("view", &D::view_s, Unit::seconds, kTime, "Framework time of an operator that launches nothing."),
+        sim::field("operator", &D::operator_s, Unit::seconds, kTime,
+                   "Framework time of an operator that launches a kernel."),
+        sim::field("view", &D::view_s, Unit::seconds, kTime, "Framework time of an operator that launches no kernel."),
         sim::field("call", &D::call_s, Unit::seconds, kTime, "CPU time of a launch call."),
         sim::field("latency", &D::latency_s, Unit::seconds, kTime,
-                   "From the start of the call to the start of the kernel on an idle device."),
-        sim::field("graph_call", &D::graph_call_s, Unit::seconds, kTime, "CPU time of launching a captured graph."),
+                   "Time from the start of the launch call to the start of the kernel on an idle device."),
+        sim::field("graph_call", &D::graph_call_s, Unit::seconds, kTime, "CPU time to launch a captured graph."),
         sim::field("graph_capture", &D::graph_capture_s, Unit::seconds, kTime,
-                   "CPU time per node of instantiating a graph, once."),
+                   "CPU time per node to instantiate a graph, once."),
         sim::field("queue_entries", &D::queue_entries, Unit::count, sim::between(1, 1 << 24),
-                   "Launches that wait at a time."),
+                   "Launches that can wait in the queue at a time."),
     };
   }
 };
@@ -69,8 +70,10 @@ struct LinkChoice {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("bandwidth", &LinkChoice::bandwidth, Unit::bytes_per_s, sim::positive(), "Each direction."),
-        sim::field("latency", &LinkChoice::latency_s, Unit::seconds, sim::between(0, 1), "Of one transfer or step."),
+        sim::field("bandwidth", &LinkChoice::bandwidth, Unit::bytes_per_s, sim::positive(),
+                   "Bandwidth in each direction."),
+        sim::field("latency", &LinkChoice::latency_s, Unit::seconds, sim::between(0, 1),
+                   "Latency of one transfer or step."),
     };
   }
 };
@@ -86,14 +89,16 @@ struct TargetChoice {
     using sim::Unit;
     using T = TargetChoice;
     return sim::FieldTable{
-        sim::required(sim::field("name", &T::name, Unit::text, sim::any_value(), "What ops that it runs carry.")),
+        sim::required(sim::field("name", &T::name, Unit::text, sim::any_value(),
+                                 "Name that marks the operators that this target runs.")),
         names_part(sim::required(
-            sim::field("part", &T::part, Unit::reference, sim::any_value(), "A computing part of the catalog."))),
+            sim::field("part", &T::part, Unit::reference, sim::any_value(), "Computing part from the catalog."))),
         sim::annotated(
-            sim::field("override", &T::override_, "Fields that replace the part's."),
+            sim::field("override", &T::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
-        sim::field("call", &T::call_s, Unit::seconds, sim::between(0, 1), "Of a call, however many ops it has."),
-        sim::field("link", &T::link, "Copies between host memory and its own."),
+        sim::field("call", &T::call_s, Unit::seconds, sim::between(0, 1),
+                   "Time of a call, independent of its number of operators."),
+        sim::field("link", &T::link, "Link between host memory and the target's own memory."),
     };
   }
 };
@@ -109,13 +114,13 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::field("platform", &M::platform, "A CPU coupled to a GPU; or else `device`."),
-        sim::field("device", &M::device, "A computing part of the catalog; or else `platform`."),
-        sim::field("targets", &M::targets, "Devices beside it, each with a link to its host."),
-        sim::field("dispatch", &M::dispatch, "Host and front end of a `device`."),
-        sim::field("host_link", &M::host_link, "For to_host and to_device, where the device is no platform."),
+        sim::field("platform", &M::platform, "Platform, a CPU coupled to a GPU; either this or `device`."),
+        sim::field("device", &M::device, "Computing part from the catalog; either this or `platform`."),
+        sim::field("targets", &M::targets, "Further devices, each with a link to the host."),
+        sim::field("dispatch", &M::dispatch, "Dispatch costs of the host and the front end, for a `device`."),
+        sim::field("host_link", &M::host_link, "Link for to_host and to_device, if no platform is given."),
         sim::field("peer_link", &M::peer_link,
-                   "For collectives, send and recv; none: the link of the part, where it has one."),
+                   "Link for collectives, send and recv; null: the link of the part, if it has one."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
     };
   }

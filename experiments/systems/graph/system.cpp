@@ -62,7 +62,7 @@ class GraphExperiment final : public Experiment {
 System graph_system() {
   return {
       .name = "graph",
-      .doc = "Runs an operator graph, rewritten by passes, for requests of changing sizes on a device.",
+      .doc = "Runs an operator graph, rewritten by passes, on a device for requests of varying size.",
       .fields = describe_sections<graph::GraphParams>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         graph::GraphConfig config = graph::read_graph_config(root, *systems.registries(), faults);

@@ -23,7 +23,7 @@ struct MachineParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::required(sim::field("platforms", &MachineParams::platforms,
-                                                    "What is compared; the summary compares each with the last.")),
+                                                    "Platforms to run on; the summary compares each with the last.")),
                            sim::choice("cost", &MachineParams::cost, "by_kind", "Cost model of the devices.")};
   }
 };
@@ -38,9 +38,10 @@ struct ProximityParams {
     using P = ProximityParams;
     return sim::FieldTable{
         sim::field("lengths", &P::lengths, Unit::count, sim::between(2, 1 << 20),
-                   "Kernels in a chain; each length is tried by itself; in rising order."),
-        sim::field("threshold", &P::threshold, Unit::ratio, sim::Range{.min = 0, .max = 1, .open_min = true},
-                   "Least proximity score of a chain that is fused; 1: its first kernel is never followed otherwise."),
+                   "Numbers of kernels in a chain, in rising order; each length is tried by itself."),
+        sim::field(
+            "threshold", &P::threshold, Unit::ratio, sim::Range{.min = 0, .max = 1, .open_min = true},
+            "Lowest proximity score of a chain to be fused; 1: what follows its first kernel is always the same."),
     };
   }
 };
@@ -59,15 +60,16 @@ struct WorkloadParams {
     using W = WorkloadParams;
     return sim::FieldTable{
         sim::required(
-            sim::field("models", &W::models, Unit::text, sim::any_value(), "Entries of models/catalog/eager.")),
-        sim::field("attention", &W::attention, "One kernel (sdpa) or products and passes (eager)."),
-        sim::field("dtype", &W::dtype, "Of weights and activations."),
-        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(1, 1 << 20), "Of each prompt."),
+            sim::field("models", &W::models, Unit::text, sim::any_value(), "Models, entries of models/catalog/eager.")),
+        sim::field("attention", &W::attention, "Attention as one kernel (sdpa), or as products and passes (eager)."),
+        sim::field("dtype", &W::dtype, "Number format of weights and activations."),
+        sim::field("tokens", &W::tokens, Unit::tokens, sim::between(1, 1 << 20), "Tokens of each prompt."),
         sim::required(sim::field("batches", &W::batches, Unit::sequences, sim::between(1, 1 << 20),
-                                 "Prompts in a forward pass; in rising order.")),
+                                 "Numbers of prompts in a forward pass, in rising order.")),
         sim::field("chain", &W::chain, Unit::count, sim::between(1, 1 << 20),
-                   "Kernels that idealised fusion makes one launch."),
-        sim::field("proximity", &W::proximity, "Chains that always follow each other, fused."),
+                   "Number of kernels that idealised fusion turns into one launch."),
+        sim::field("proximity", &W::proximity,
+                   "Fusion of kernel chains by proximity: chains whose kernels nearly always follow each other."),
     };
   }
 };
@@ -79,7 +81,7 @@ struct TimelineParams {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
                            sim::field("batch", &TimelineParams::batch, sim::Unit::sequences, sim::at_least(1),
-                                      "The batch that it shows, of the first model; one of workload.batches.")};
+                                      "Batch that the timeline shows, for the first model; one of workload.batches.")};
   }
 };
 
@@ -90,11 +92,11 @@ struct RunParams {
 
   static constexpr auto fields() {
     using sim::Unit;
-    return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Nothing is random: for the manifest."),
-        sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
-                   "Resolution of time, a whole number of ps."),
-        sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
+    return sim::FieldTable{sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0),
+                                      "Not used, as nothing is random; recorded in the manifest."),
+                           sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
+                                      "Resolution of time, a whole number of ps."),
+                           sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   }
 };
 
@@ -113,8 +115,8 @@ struct LaunchParams {
     using L = LaunchParams;
     return sim::FieldTable{
         sim::required(sim::section("machine", &L::machine, "The platforms.")),
-        sim::required(sim::section("workload", &L::workload, "Forward passes of models over batches.")),
-        sim::section("run", &L::run, "Resolution of time, timeline.")};
+        sim::required(sim::section("workload", &L::workload, "Forward passes of models for several batch sizes.")),
+        sim::section("run", &L::run, "Time resolution, and the timeline.")};
   }
 };
 

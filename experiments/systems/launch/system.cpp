@@ -55,7 +55,7 @@ class LaunchExperiment final : public Experiment {
 System launch_system() {
   return {
       .name = "launch",
-      .doc = "Launches the kernels of models from a CPU thread onto a GPU, batch by batch, on several platforms.",
+      .doc = "Launches the kernels of models from a CPU thread on a GPU, by batch size, and compares platforms.",
       .fields = describe_sections<launch::LaunchParams>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         launch::LaunchConfig config = launch::read_launch_config(root, *systems.registries(), faults);

@@ -95,48 +95,50 @@ NetworkConfig read_network_config(const Node& root, const sim::RegistrySet& regi
 sim::FieldRows<NetworkSection> NetworkSection::fields() {
   static const sim::FieldTable table{
       sim::annotated(sim::required(sim::field("topology", &NetworkSection::topology,
-                                              "Hosts, switches and the links between them.")),
+                                              "Topology: hosts, switches and the links between them.")),
                      [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
                        info.policies = registries->get<hw::TopologyRegistry>().components();
                      }),
-      sim::choice("routing", &NetworkSection::routing, "shortest", "Which links a message takes."),
+      sim::choice("routing", &NetworkSection::routing, "shortest", "Routing: which links a message takes."),
       sim::field("message_overhead", &NetworkSection::message_overhead_s, sim::Unit::seconds, sim::at_least(0),
-                 "Added to every message before it takes any bandwidth: software, NIC, protocol.")};
+                 "Time added to every message before it uses any bandwidth: software, NIC, protocol.")};
   return table;
 }
 
 sim::FieldRows<MachineParams> MachineParams::fields() {
   static const sim::FieldTable table{
-      sim::required(sim::field("network", &MachineParams::network, "What connects the hosts."))};
+      sim::required(sim::field("network", &MachineParams::network, "The network that connects the hosts."))};
   return table;
 }
 
 sim::FieldRows<StragglerParams> StragglerParams::fields() {
-  static const sim::FieldTable table{sim::field("spread", &StragglerParams::spread_s, sim::Unit::seconds,
-                                                sim::at_least(0),
-                                                "Every rank enters up to this much late, uniformly at random.")};
+  static const sim::FieldTable table{
+      sim::field("spread", &StragglerParams::spread_s, sim::Unit::seconds, sim::at_least(0),
+                 "Largest delay with which a rank enters, drawn uniformly for each rank.")};
   return table;
 }
 
 sim::FieldRows<FlowParams> FlowParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(sim::field("from", &FlowParams::from, Unit::text, sim::any_value(), "A host's name.")),
-      sim::required(sim::field("to", &FlowParams::to, Unit::text, sim::any_value(), "A host's name.")),
-      sim::required(sim::field("bytes", &FlowParams::bytes, Unit::bytes, sim::between(0, 1e18), "Size.")),
-      sim::field("start", &FlowParams::start_s, Unit::seconds, sim::at_least(0), "When it is sent.")};
+      sim::required(sim::field("from", &FlowParams::from, Unit::text, sim::any_value(), "Name of the sending host.")),
+      sim::required(sim::field("to", &FlowParams::to, Unit::text, sim::any_value(), "Name of the receiving host.")),
+      sim::required(
+          sim::field("bytes", &FlowParams::bytes, Unit::bytes, sim::between(0, 1e18), "Size of the message.")),
+      sim::field("start", &FlowParams::start_s, Unit::seconds, sim::at_least(0), "Time at which the message is sent.")};
   return table;
 }
 
 sim::FieldRows<EventParams> EventParams::fields() {
   using sim::Unit;
   static const sim::FieldTable table{
-      sim::required(sim::field("at", &EventParams::at_s, Unit::seconds, sim::at_least(0), "When it happens.")),
+      sim::required(sim::field("at", &EventParams::at_s, Unit::seconds, sim::at_least(0), "Time of the event.")),
       sim::required(sim::field("link", &EventParams::link, Unit::text, sim::any_value(),
-                               "The link, \"a->b\"; of several side by side the second is \"a->b#2\".")),
+                               "Name of the link, \"a->b\"; with parallel links, the second is \"a->b#2\".")),
       sim::required(sim::field("share", &EventParams::share, Unit::ratio, sim::between(0, 1),
-                               "Share of its bandwidth that the link has from then on; 0: it is down.")),
-      sim::field("both_ways", &EventParams::both_ways, "The cable: the link in the other direction too.")};
+                               "Share of the link's full bandwidth from then on; 0: the link is down.")),
+      sim::field("both_ways", &EventParams::both_ways,
+                 "Whether the link in the other direction changes too (the whole cable).")};
   return table;
 }
 
@@ -144,8 +146,8 @@ sim::FieldRows<WorkloadParams> WorkloadParams::fields() {
   static const sim::FieldTable table{
       sim::field("jobs", &WorkloadParams::jobs, "Collectives, each repeated on a group of hosts."),
       sim::field("flows", &WorkloadParams::flows, "Single messages between two hosts."),
-      sim::field("traffic", &WorkloadParams::traffic, "Messages drawn from a pattern."),
-      sim::field("events", &WorkloadParams::events, "Links that degrade, fail or come back while the run goes on.")};
+      sim::field("traffic", &WorkloadParams::traffic, "Messages generated by a traffic pattern."),
+      sim::field("events", &WorkloadParams::events, "Links that degrade, fail or recover during the run.")};
   return table;
 }
 
@@ -154,11 +156,11 @@ sim::FieldRows<TimelineParams> TimelineParams::fields() {
   static const auto table = sim::joined(
       sim::FieldTable{sim::field("enabled", &TimelineParams::enabled, "Whether timeline.pftrace is written."),
                       sim::field("slices", &TimelineParams::slices, Unit::count, sim::at_least(0),
-                                 "Slices (from `begin` on) that it shows; later ones are left out."),
+                                 "Number of slices shown, counted from `begin`; later ones are left out."),
                       sim::field("ranks", &TimelineParams::ranks, Unit::count, sim::at_least(0),
-                                 "Ranks of each job that have a track of their own."),
+                                 "Ranks of each job that are shown with a track of their own."),
                       sim::field("links", &TimelineParams::links, Unit::count, sim::between(0, 256),
-                                 "Links, the busiest ones, whose load is shown.")},
+                                 "Number of links whose load is shown, the busiest ones.")},
       timeline_window_fields<TimelineParams>());
   return table;
 }
@@ -170,10 +172,10 @@ sim::FieldRows<RunParams> RunParams::fields() {
       sim::field("tick", &RunParams::tick_s, Unit::seconds, sim::between(1e-12, 1e-3),
                  "Resolution of time, a whole number of ps; 1 ps reaches 106 days, 1 ns 292 years."),
       sim::field("until", &RunParams::until_s, Unit::seconds, sim::positive(),
-                 "End of the run; null: when all jobs and flows are done."),
-      sim::field(
-          "replications", &RunParams::replications, Unit::count, sim::between(1, 10'000),
-          "Runs with seeds seed, seed + 1, …; the files are of the first, the summary adds means and intervals."),
+                 "Time at which the run ends; null: when all jobs and flows are done."),
+      sim::field("replications", &RunParams::replications, Unit::count, sim::between(1, 10'000),
+                 "Number of runs, with seeds seed, seed + 1, …; files come from the first, and the summary adds means "
+                 "and intervals."),
       sim::field("timeline", &RunParams::timeline, "What timeline.pftrace shows.")};
   return table;
 }
@@ -182,9 +184,9 @@ sim::FieldRows<NetworkSections> NetworkSections::fields() {
   using S = NetworkSections;
   static const sim::FieldTable table{
       sim::required(sim::section("machine", &S::machine, "The network.")),
-      sim::required(
-          sim::section("workload", &S::workload,
-                       "What is sent: collectives, single flows, generated traffic; and links that change meanwhile.")),
+      sim::required(sim::section(
+          "workload", &S::workload,
+          "What is sent (collectives, single flows, generated traffic), and links that change during the run.")),
       sim::section("run", &S::run, "Seed, resolution and length of the run.")};
   return table;
 }

@@ -211,56 +211,63 @@ NetworkConfig read_network_config(const sim::Node& root, const sim::RegistrySet&
 constexpr auto JobParams::fields() {
   using sim::Unit;
   return sim::FieldTable{
-      sim::field("name", &JobParams::name, Unit::text, sim::any_value(), "Unique; \"job0\", \"job1\" … where none."),
-      sim::required(sim::field("collective", &JobParams::collective, "What the ranks do together.")),
+      sim::field("name", &JobParams::name, Unit::text, sim::any_value(),
+                 "Unique name of the job; empty: \"job0\", \"job1\" …"),
+      sim::required(sim::field("collective", &JobParams::collective, "Collective that the ranks run.")),
       sim::annotated(
-          sim::field(
-              "algorithm", &JobParams::algorithm,
-              "How they do it; where none is named, direct for all_to_all and send_recv and ring for the others."),
+          sim::field("algorithm", &JobParams::algorithm,
+                     "Algorithm of the collective; null: direct for all_to_all and send_recv, ring for the others."),
           [](sim::FieldInfo& info, const sim::RegistrySet* registries) {
             info.policies = registries->get<hw::CollectiveRegistry>().components();
           }),
       sim::required(sim::field("bytes", &JobParams::bytes, Unit::bytes, sim::between(0, 1e18),
-                               "As nccl-tests counts: the buffer on each rank; all_gather: the gathered result; "
-                               "reduce_scatter: the input; all_to_all: what a rank holds for all ranks.")),
-      sim::field("ranks", &JobParams::ranks,
-                 "Hosts, one a rank, in order of rank: numbers, ranges and names, \"0-7,16-30:2,h40\"; null: all."),
+                               "Size as nccl-tests counts it: the buffer on each rank; all_gather: the gathered "
+                               "result; reduce_scatter: the input; all_to_all: what a rank holds for all ranks.")),
+      sim::field(
+          "ranks", &JobParams::ranks,
+          "Hosts of the ranks, in order of rank: numbers, ranges and names, \"0-7,16-30:2,h40\"; null: all hosts."),
       sim::field("root", &JobParams::root, Unit::count, sim::at_least(0),
-                 "Rank that broadcast or send_recv starts at."),
-      sim::field("start", &JobParams::start_s, Unit::seconds, sim::at_least(0), "Of the first repetition."),
-      sim::field("repeat", &JobParams::repeat, Unit::count, sim::between(1, 1e6), "How often, one after the other."),
+                 "Rank at which broadcast or send_recv starts."),
+      sim::field("start", &JobParams::start_s, Unit::seconds, sim::at_least(0), "Start time of the first repetition."),
+      sim::field("repeat", &JobParams::repeat, Unit::count, sim::between(1, 1e6),
+                 "Number of repetitions, one after the other."),
       sim::field("gap", &JobParams::gap_s, Unit::seconds, sim::at_least(0),
-                 "From the end of a repetition to the start of the next: computation."),
+                 "Time from the end of a repetition to the start of the next (computation)."),
       sim::field("window", &JobParams::window, Unit::count, sim::between(1, 1e9),
-                 "Messages under way at a time between two ranks (on each channel)."),
-      sim::field("stragglers", &JobParams::stragglers, "Ranks that enter late."),
-      sim::field("ranks_per_machine", &JobParams::ranks_per_machine, Unit::count, sim::at_least(1),
-                 "hierarchical: so many consecutive ranks are one machine; null: ranks below the same switch."),
+                 "Messages in flight at a time between two ranks (on each channel)."),
+      sim::field("stragglers", &JobParams::stragglers, "Ranks that enter the collective late."),
+      sim::field(
+          "ranks_per_machine", &JobParams::ranks_per_machine, Unit::count, sim::at_least(1),
+          "For `hierarchical`: number of consecutive ranks that form one machine; null: ranks below the same switch."),
       sim::field("root_switch", &JobParams::root_switch, Unit::text, sim::any_value(),
-                 "in_network: the switch at the root of the tree that reduces."),
+                 "For `in_network`: switch at the root of the reduction tree."),
       sim::field("mode", &JobParams::mode,
-                 "chunks simulates every message, closed takes a formula, auto the formula where it holds: a job "
-                 "alone in the network whose messages do not meet.")};
+                 "How the time is found. `chunks`: every message is simulated. `closed`: by a formula. `auto`: by the "
+                 "formula where it holds, that is, for a job alone in the network whose messages do not meet.")};
 }
 
 constexpr auto TrafficParams::fields() {
   using sim::Unit;
   return sim::FieldTable{
-      sim::required(sim::field("pattern", &TrafficParams::pattern,
-                               "uniform: two hosts at random; permutation: every host to one other; incast: all to "
-                               "`target`; all_to_all: every host to each other in turn; neighbour: to the next host.")),
-      sim::required(sim::field("flows", &TrafficParams::flows, Unit::count, sim::between(1, 1e8), "How many.")),
+      sim::required(sim::field(
+          "pattern", &TrafficParams::pattern,
+          "Traffic pattern. `uniform`: two hosts at random. `permutation`: every host to one other. `incast`: all to "
+          "`target`. `all_to_all`: every host to each other in turn. `neighbour`: to the next host.")),
+      sim::required(
+          sim::field("flows", &TrafficParams::flows, Unit::count, sim::between(1, 1e8), "Number of messages.")),
       sim::required(sim::field("bytes", &TrafficParams::bytes, Unit::bytes, sim::between(0, 1e18),
-                               "Size of a message; with bytes_max the least.")),
+                               "Size of a message; with bytes_max, the smallest size.")),
       sim::field("bytes_max", &TrafficParams::bytes_max, Unit::bytes, sim::between(0, 1e18),
-                 "Sizes are uniform between bytes and this; null: all equal."),
+                 "Largest size, drawn uniformly between bytes and this; null: all sizes are equal."),
       sim::field("window", &TrafficParams::window, Unit::count, sim::between(1, 8e6),
-                 "Closed loop: so many are under way at a time."),
+                 "Closed loop: number of messages in flight at a time."),
       sim::field("rate", &TrafficParams::rate_per_s, Unit::per_s, sim::positive(),
-                 "Or open: messages a second, at random (Poisson)."),
-      sim::field("hosts", &TrafficParams::hosts, "Hosts that take part, as a job's ranks; null: all."),
-      sim::field("target", &TrafficParams::target, Unit::text, sim::any_value(), "incast: the host; null: the first."),
-      sim::field("start", &TrafficParams::start_s, Unit::seconds, sim::at_least(0), "Of the first message.")};
+                 "Open loop: messages per second, at random (Poisson)."),
+      sim::field("hosts", &TrafficParams::hosts, "Hosts that take part, written like the ranks of a job; null: all."),
+      sim::field("target", &TrafficParams::target, Unit::text, sim::any_value(),
+                 "For `incast`: the receiving host; null: the first."),
+      sim::field("start", &TrafficParams::start_s, Unit::seconds, sim::at_least(0),
+                 "Start time of the first message.")};
 }
 
 }  // namespace orrery::experiments::network

@@ -95,7 +95,7 @@ class NetworkExperiment final : public Experiment {
 System network_system() {
   return {
       .name = "network",
-      .doc = "Sends collectives, flows and generated traffic over a network of shared links.",
+      .doc = "Simulates collectives, flows and generated traffic on a network of shared links.",
       .fields = describe_sections<network::NetworkSections>,
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
         network::NetworkConfig config = network::read_network_config(root, *systems.registries(), faults);

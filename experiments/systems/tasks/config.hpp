@@ -20,8 +20,8 @@ struct DeviceParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         names_part(sim::required(sim::field("part", &DeviceParams::part, sim::Unit::reference, sim::any_value(),
-                                            "Part of the catalog, or a file like one."))),
-        sim::field("dtype", &DeviceParams::dtype, "Format whose peak rate FLOPs run at.")};
+                                            "Part from the catalog, or a file of the same form."))),
+        sim::field("dtype", &DeviceParams::dtype, "Number format whose peak rate applies to FLOPs.")};
   }
 };
 
@@ -31,10 +31,10 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("network", &M::network, "What connects the ranks: rank r is the r-th host.")),
+        sim::required(sim::field("network", &M::network, "Network between the ranks; rank r is the r-th host.")),
         sim::field("device", &M::device,
-                   "What every rank computes on: prices compute nodes by their FLOPs and bytes; null: nodes take the "
-                   "time that was recorded.")};
+                   "Device of every rank, which prices compute nodes by their FLOPs and bytes; null: nodes take the "
+                   "recorded time.")};
   }
 };
 
@@ -49,15 +49,15 @@ struct WorkloadParams {
     using W = WorkloadParams;
     return sim::FieldTable{
         sim::required(sim::field("traces", &W::traces, Unit::text, sim::any_value(),
-                                 "Chakra traces, a file a rank: a path with {rank} where the number stands.")),
+                                 "Chakra traces, one file per rank: a path with {rank} in place of the number.")),
         sim::field("ranks", &W::ranks, Unit::count, sim::between(1, 65536),
-                   "How many; null: as many as there are files, from 0 on."),
+                   "Number of ranks; null: as many as there are files, from 0 on."),
         sim::choice("algorithm", &W::algorithm, "ring",
-                    "How collectives are done; of kinds that it does not do, direct."),
+                    "Algorithm for collectives; direct for the kinds that it does not support."),
         sim::field("window", &W::window, Unit::count, sim::between(1, 1e9),
-                   "Messages of a collective under way at a time between two ranks."),
+                   "Messages of a collective in flight at a time between two ranks."),
         sim::field("splits", &W::splits, Unit::count, sim::between(1, 1024),
-                   "Pieces that a collective's buffer is cut into, done one after the other.")};
+                   "Pieces that the buffer of a collective is cut into, sent one after the other.")};
   }
 };
 
@@ -67,10 +67,10 @@ struct TasksParams {
   PlainRunParams run;
   static constexpr auto fields() {
     using S = TasksParams;
-    return sim::FieldTable{
-        sim::required(sim::section("machine", &S::machine, "Network and devices.")),
-        sim::required(sim::section("workload", &S::workload, "What ranks ran, and how their collectives are done.")),
-        sim::section("run", &S::run, "Seed and resolution of the run.")};
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "The network and the devices.")),
+                           sim::required(sim::section("workload", &S::workload,
+                                                      "The traces of the ranks, and how their collectives are run.")),
+                           sim::section("run", &S::run, "Seed and resolution of the run.")};
   }
 };
 

@@ -32,29 +32,28 @@ const FigureTable<RankSource>& rank_table() {
   using Rank = RankSource;
   static const FigureTable<Rank> table{
       {"{busy_s,communication_s,exposed_s,finish_s}", "s",
-       "Of this rank: its device computes; something of it is on links; of that while the device is idle; its last "
-       "task "
-       "ends.",
+       "Times of this rank: its device computes; its communication is on links; the part of that while the device is "
+       "idle; end of its last task.",
        [](const Rank& rank) { return rank.of.seconds(rank.times.busy); },
        [](const Rank& rank) { return rank.of.seconds(rank.times.communication); },
        [](const Rank& rank) { return rank.of.seconds(rank.times.exposed); },
        [](const Rank& rank) { return rank.of.scale.seconds(rank.times.finish); }},
-      {"tasks", "count", "Nodes of its trace.", [](const Rank& rank) { return rank.times.tasks; }}};
+      {"tasks", "count", "Nodes of the rank's trace.", [](const Rank& rank) { return rank.times.tasks; }}};
   return table;
 }
 
 const FigureTable<Source>& path_table() {
   static const FigureTable<Source> table{
       {"{compute_s,communication_s,memory_s,waiting_s}", "s",
-       "Of the chain of tasks that makes the run as long as it is: devices and CPUs at work, messages and collectives, "
-       "loads and stores, nothing of it running. They add up to makespan_s.",
+       "Time on the critical path by kind: devices and CPUs at work, messages and collectives, loads and stores, "
+       "nothing running. They add up to makespan_s.",
        [](const Source& s) { return s.seconds(s.result.path.compute); },
        [](const Source& s) { return s.seconds(s.result.path.communication); },
        [](const Source& s) { return s.seconds(s.result.path.memory); },
        [](const Source& s) { return s.seconds(s.result.path.waiting); }},
-      {"tasks", "count", "In that chain.",
+      {"tasks", "count", "Tasks on the critical path.",
        [](const Source& s) { return static_cast<std::int64_t>(s.result.path.steps.size()); }},
-      {"longest", "", "Its longest tasks.", [](const Source& s) {
+      {"longest", "", "Longest tasks on the critical path.", [](const Source& s) {
          std::vector<sim::PathStep> steps = s.result.path.steps;
          std::stable_sort(steps.begin(), steps.end(),
                           [](const sim::PathStep& a, const sim::PathStep& b) { return a.length() > b.length(); });
@@ -79,23 +78,24 @@ double mean_share(const Source& s, sim::Duration RankTimes::*part) {
 const FigureTable<Source>& table() {
   static const FigureTable<Source> figures{
       {"status", "", "`ok`.", [](const Source&) { return std::string("ok"); }},
-      {"makespan_s", "s", "Until the last task of the last rank ends.",
+      {"makespan_s", "s", "Time until the last task of the last rank ends.",
        [](const Source& s) { return s.seconds(s.result.makespan); }},
       {"bound_s", "s",
-       "What it cannot be below: the longest chain of tasks (with messages as long as they took), the work of each "
-       "device.",
+       "Lower bounds of the makespan: the longest chain of tasks (with messages as long as they took); the work of "
+       "each device.",
        [](const Source& s) { return s.seconds(s.result.bound); }},
       {"rank_count", "count", "Ranks.",
        [](const Source& s) { return static_cast<std::int64_t>(s.result.ranks.size()); }},
       {"task_count", "count", "Nodes of all traces.",
        [](const Source& s) { return static_cast<std::int64_t>(s.result.runs.size()); }},
-      {"collectives", "count", "That ranks met in.",
+      {"collectives", "count", "Collectives that the ranks ran.",
        [](const Source& s) { return static_cast<std::int64_t>(s.result.trace.collectives.size()); }},
-      {"share.{busy,exposed}", "ratio", "Of ranks' time: devices at work; communication that no work hides.",
+      {"share.{busy,exposed}", "ratio",
+       "Shares of the ranks' time: devices at work; communication not hidden by computation.",
        [](const Source& s) { return mean_share(s, &RankTimes::busy); },
        [](const Source& s) { return mean_share(s, &RankTimes::exposed); }},
       {"critical_path", path_table().infos(), [](const Source& s) { return path_table().written(s); }},
-      {"carried_bytes", "B", "Over all links: a message counts on each link of its path.",
+      {"carried_bytes", "B", "Bytes over all links; a message counts on each link of its path.",
        [](const Source& s) { return s.result.carried_bytes; }},
       {"ranks.*", rank_table().infos(),
        [](const Source& s) {
@@ -103,7 +103,7 @@ const FigureTable<Source>& table() {
          for (const RankTimes& times : s.result.ranks) list.push(rank_table().written({s, times}));
          return list;
        }},
-      {"events", "count", "Events of the engine.",
+      {"events", "count", "Events of the simulation engine.",
        [](const Source& s) { return static_cast<std::int64_t>(s.result.events); }}};
   return figures;
 }

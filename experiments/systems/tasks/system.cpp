@@ -51,7 +51,7 @@ class TasksExperiment final : public ConfigExperiment {
 System tasks_system() {
   return {
       .name = "tasks",
-      .doc = "Replays execution traces of many ranks: compute, messages and collectives over a network.",
+      .doc = "Replays execution traces of many ranks: computation, messages and collectives over a network.",
       .fields = describe_sections<tasks::TasksParams>,
       .figures = tasks::tasks_figures(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
