@@ -27,12 +27,12 @@ struct ModelParams {
   static constexpr auto fields() {
     using sim::Unit;
     using M = ModelParams;
-    return sim::FieldTable{sim::required(sim::field("name", &M::name, "By which calls mean it.")),
+    return sim::FieldTable{sim::required(sim::field("name", &M::name, "Name by which calls refer to the model.")),
                            sim::required(sim::field("config", &M::config, Unit::path, sim::any_value(),
-                                                    "Model of the catalog (catalog:NAME) or a config.json.")),
+                                                    "Model from the catalog (catalog:NAME), or a config.json.")),
                            sim::field("value_head", &M::value_head,
-                                      "Whether it gives one number a token, as critics and reward models do, in place "
-                                      "of the vocabulary's logits.")};
+                                      "Whether the model gives one number per token, like critics and reward models, "
+                                      "in place of the vocabulary's logits.")};
   }
 };
 
@@ -44,10 +44,10 @@ struct LayoutParams {
     using L = LayoutParams;
     constexpr sim::Range kRanks = sim::between(1, 1 << 14);
     return sim::FieldTable{
-        sim::field("first", &L::first, Unit::count, sim::between(0, 1 << 20), "The first of its devices."),
-        sim::field("data", &L::data, Unit::count, kRanks, "Copies that share the sequences."),
-        sim::field("pipeline", &L::pipeline, Unit::count, kRanks, "Stages that share the layers."),
-        sim::field("tensor", &L::tensor, Unit::count, kRanks, "Ranks that share each layer.")};
+        sim::field("first", &L::first, Unit::count, sim::between(0, 1 << 20), "Number of the first device."),
+        sim::field("data", &L::data, Unit::count, kRanks, "Data-parallel copies that divide the sequences."),
+        sim::field("pipeline", &L::pipeline, Unit::count, kRanks, "Pipeline stages that divide the layers."),
+        sim::field("tensor", &L::tensor, Unit::count, kRanks, "Tensor-parallel ranks that split each layer.")};
   }
 };
 
@@ -59,11 +59,11 @@ struct CallParams {
   static constexpr auto fields() {
     using C = CallParams;
     return sim::FieldTable{
-        sim::required(sim::field("name", &C::name, "By which others wait for it.")),
-        sim::required(sim::field("model", &C::model, "Of models.")),
-        sim::required(sim::field("kind", &C::kind, "Whether it generates answers, infers on them, or trains.")),
-        sim::field("after", &C::after, "Calls of the same iteration whose results it reads."),
-        sim::field("layout", &C::layout, "Where it runs, for plans.choose stated.")};
+        sim::required(sim::field("name", &C::name, "Name by which other calls refer to this one.")),
+        sim::required(sim::field("model", &C::model, "Name of a model of section `models`.")),
+        sim::required(sim::field("kind", &C::kind, "Whether the call generates answers, infers on them, or trains.")),
+        sim::field("after", &C::after, "Calls of the same iteration whose results this one reads."),
+        sim::field("layout", &C::layout, "Layout of the call, for plans.choose `stated`.")};
   }
 };
 
@@ -75,18 +75,18 @@ struct WorkloadParams {
     using W = WorkloadParams;
     constexpr sim::Range kTokens = sim::between(1, 1 << 20);
     return sim::FieldTable{
-        sim::field("prompt", &W::prompt, Unit::tokens, kTokens, "Of a sequence."),
+        sim::field("prompt", &W::prompt, Unit::tokens, kTokens, "Prompt tokens of a sequence."),
         sim::field("generated", &W::generated, Unit::tokens, kTokens,
-                   "Of a sequence; the most, where answers are drawn."),
+                   "Generated tokens of a sequence; the most, if answers are drawn."),
         sim::choice("answers", &W::answers, "geometric",
-                    "Lengths of answers: what it draws for outputs, no more than `generated`, the same in every "
-                    "iteration; null: all are as long."),
-        sim::field("sequences", &W::sequences, Unit::count, sim::between(1, 1 << 20), "Of an iteration."),
+                    "Distribution of answer lengths: its draws for outputs, at most `generated`, the same in every "
+                    "iteration. null: all answers have that length."),
+        sim::field("sequences", &W::sequences, Unit::count, sim::between(1, 1 << 20), "Sequences of an iteration."),
         sim::field("minibatches", &W::minibatches, Unit::count, sim::between(1, 1 << 12),
-                   "Of an iteration: each is a step of the optimizer."),
+                   "Mini-batches of an iteration; each is an optimizer step."),
         sim::field("lag", &W::lag, Unit::count, sim::between(0, 64),
-                   "Iterations whose training a generation need not wait for: it writes with weights that are so many "
-                   "behind (PipelineRL). 0: generation and training take turns.")};
+                   "Iterations by which the weights of a generation may be out of date (PipelineRL), so that it does "
+                   "not wait for their training. 0: generation and training take turns.")};
   }
 };
 
@@ -110,14 +110,15 @@ struct PlansParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = PlansParams;
-    return sim::FieldTable{
-        sim::field("choose", &P::choose,
-                   "Who decides where calls run: stated layouts; one division of all devices for every call, or the "
-                   "fastest such; a search; all plans."),
-        sim::choice("driver", &P::driver, "annealing", "Of the search: one parameter a call, its layout."),
-        sim::field("budget", &P::budget, Unit::count, sim::between(1, 10'000'000), "Plans that the search looks at."),
-        sim::field("options", &P::options, Unit::count, sim::between(1, 100'000),
-                   "Layouts of a call that are searched over, the fastest ones.")};
+    return sim::FieldTable{sim::field("choose", &P::choose,
+                                      "What decides where calls run: stated layouts; one division of all devices for "
+                                      "every call, or the fastest such; a search; all plans."),
+                           sim::choice("driver", &P::driver, "annealing",
+                                       "Driver of the search, which has one parameter per call: its layout."),
+                           sim::field("budget", &P::budget, Unit::count, sim::between(1, 10'000'000),
+                                      "Number of plans that the search evaluates."),
+                           sim::field("options", &P::options, Unit::count, sim::between(1, 100'000),
+                                      "Number of layouts per call that are searched over, the fastest ones.")};
   }
 };
 
@@ -131,12 +132,12 @@ struct EngineParams {
     using E = EngineParams;
     return sim::FieldTable{
         sim::field("captured", &E::captured,
-                   "Whether steps of generation are captured graphs, so that machine.host is not waited for."),
+                   "Whether generation steps run as captured graphs, so that devices do not wait for machine.host."),
         sim::field("generation_memory", &E::generation_memory, Unit::ratio, sim::between(0.01, 1),
-                   "Of a device's memory, what weights and KV cache of a generation may take; sequences beyond it wait "
+                   "Share of device memory for weights and KV cache of a generation; sequences that do not fit wait "
                    "for those before them."),
-        sim::field("zero", &E::zero, "Of training: states that the copies share out."),
-        sim::field("recompute", &E::recompute, "Of training: what the backward pass runs again.")};
+        sim::field("zero", &E::zero, "States that data-parallel copies divide among them in training (ZeRO)."),
+        sim::field("recompute", &E::recompute, "What the backward pass recomputes in training.")};
   }
 };
 
@@ -147,10 +148,10 @@ struct RunParams {
     using sim::Unit;
     using R = RunParams;
     return sim::FieldTable{
-        sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Of the search."),
+        sim::field("seed", &R::seed, Unit::none, sim::at_least(0), "Seed of the search."),
         sim::field("iterations", &R::iterations, Unit::count, sim::between(2, 10'000),
-                   "That are run event by event and measured; with a lag, as many more before and after."),
-        sim::field("tick", &R::tick_s, Unit::seconds, sim::positive(), "Resolution of the clock.")};
+                   "Iterations that are simulated and measured; with a lag, as many more before and after."),
+        sim::field("tick", &R::tick_s, Unit::seconds, sim::positive(), "Time resolution of the run.")};
   }
 };
 
@@ -164,14 +165,14 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{
-        sim::required(sim::section("machine", &S::machine, "Devices, nodes, host.")),
-        sim::required(sim::field("models", &S::models, "The models.")),
-        sim::required(sim::field("calls", &S::calls, "What an iteration does with them, each after those before it.")),
-        sim::section("workload", &S::workload, "The batch of an iteration."),
-        sim::section("engine", &S::engine, "How calls are run."),
-        sim::section("plans", &S::plans, "Where calls run."),
-        sim::section("run", &S::run, "Seed, iterations, resolution.")};
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Devices, nodes and host.")),
+                           sim::required(sim::field("models", &S::models, "The models.")),
+                           sim::required(sim::field("calls", &S::calls,
+                                                    "Calls of an iteration, each after the calls that it depends on.")),
+                           sim::section("workload", &S::workload, "The batch of an iteration."),
+                           sim::section("engine", &S::engine, "How the engine runs calls."),
+                           sim::section("plans", &S::plans, "Which devices calls run on."),
+                           sim::section("run", &S::run, "Seed, iterations and time resolution.")};
   }
 };
 

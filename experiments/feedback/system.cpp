@@ -45,14 +45,15 @@ struct CallResult {
 const FigureTable<CallResult>& call_table() {
   using C = CallResult;
   static const FigureTable<C> table{
-      {"time_s", "s", "What the call takes.", [](const C& c) { return c.all.run.calls[c.call].time_s; }},
-      {"energy_j", "J", "What its devices draw for it beside their idle power, in an iteration.",
+      {"time_s", "s", "Time of the call.", [](const C& c) { return c.all.run.calls[c.call].time_s; }},
+      {"energy_j", "J", "Dynamic energy of the call in an iteration.",
        [](const C& c) { return c.all.run.calls[c.call].energy_j; }},
-      {"critical_s", "s", "Of an iteration, what everybody waits for it and for weights that move to it.",
+      {"critical_s", "s", "Time of the call on the critical path of an iteration, weights that move to it included.",
        [](const C& c) { return c.critical_s(); }},
-      {"{first,devices}", "", "Where it runs: the first device, and how many.",
+      {"{first,devices}", "", "Devices of the call: number of the first, and how many.",
        [](const C& c) { return c.layout().first; }, [](const C& c) { return c.layout().shape.devices(); }},
-      {"{data,pipeline,tensor}", "", "How they share it: copies, stages, ranks of a layer.",
+      {"{data,pipeline,tensor}", "",
+       "Parallelism of the call: data-parallel copies, pipeline stages, tensor-parallel ranks.",
        [](const C& c) { return c.layout().shape.data; }, [](const C& c) { return c.layout().shape.pipeline; },
        [](const C& c) { return c.layout().shape.tensor; }}};
   return table;
@@ -63,31 +64,32 @@ const FigureTable<Result>& result_table() {
   static const FigureTable<R> table{
       {"status", "", "`ok` or `infeasible`.", [](const R&) { return std::string("ok"); }},
       {"iteration_s", "s",
-       "An iteration, between the ends of one and the next, mean of run.iterations: iterations may overlap.",
-       [](const R& r) { return r.run.iteration_s; }},
-      {"first_iteration_s", "s", "The first one, by events.", [](const R& r) { return r.run.first_s; }},
-      {"estimate_s", "s",
-       "What plans are compared by: the first iteration by list scheduling; with a lag, a lower bound of those that "
+       "Time of an iteration, from the end of one to the end of the next, mean over run.iterations; iterations may "
        "overlap.",
+       [](const R& r) { return r.run.iteration_s; }},
+      {"first_iteration_s", "s", "Time of the first iteration, simulated.", [](const R& r) { return r.run.first_s; }},
+      {"estimate_s", "s",
+       "Estimate by which plans are compared: the first iteration by list scheduling; with a lag, a lower bound of "
+       "overlapping iterations.",
        [](const R& r) { return r.chosen.estimate_s; }},
-      {"sequences_per_s", "1/s", "Of all devices.",
+      {"sequences_per_s", "1/s", "Sequences per second over all devices.",
        [](const R& r) { return static_cast<double>(r.config.params.workload.sequences) / r.run.iteration_s; }},
       {"flops", "",
-       "Of an iteration, as ReaLHF counts them: a key and value head for every query head, the vocabulary twice, "
+       "FLOPs of an iteration as ReaLHF counts them: a key and value head for every query head, the vocabulary twice, "
        "training as four forward passes.",
        [](const R& r) { return r.flops; }},
-      {"flops_per_s", "1/s", "The same over the iteration's time.",
+      {"flops_per_s", "1/s", "FLOPs per second: `flops` over the time of an iteration.",
        [](const R& r) { return r.flops / r.run.iteration_s; }},
-      {"busy", "ratio", "Of the devices' time, that with a call.", [](const R& r) { return r.run.busy; }},
+      {"busy", "ratio", "Share of the devices' time in which they run a call.", [](const R& r) { return r.run.busy; }},
       {"energy_j.{total,idle}", "J",
-       "Of an iteration, all devices, without moves of weights; what they draw without work.",
+       "Energy of an iteration over all devices, without moving weights; the idle part of it.",
        [](const R& r) {
          double work = r.idle_j();
          for (const CallWork& call : r.run.calls) work += call.energy_j;
          return work;
        },
        [](const R& r) { return r.idle_j(); }},
-      {"answers.{mean,longest}", "tokens", "Of the answers that were drawn.",
+      {"answers.{mean,longest}", "tokens", "Tokens of the drawn answers: mean, and longest.",
        [](const R& r) -> FigureValue {
          const auto& all = r.config.answers;
          if (all.empty()) return std::nullopt;
@@ -98,13 +100,14 @@ const FigureTable<Result>& result_table() {
          if (r.config.answers.empty()) return std::nullopt;
          return std::ranges::max(r.config.answers);
        }},
-      {"moves_s", "s", "Of an iteration: moving weights from where they are trained to where they are used.",
+      {"moves_s", "s", "Time of an iteration for moving weights from where they are trained to where they are used.",
        [](const R& r) { return r.run.moves_s; }},
       {"lag.{mean,most}", "iterations",
-       "Of answers: trainings that their weights are behind when they are trained on; the mean is of the second half.",
+       "Lag of answers: training steps by which their weights are out of date when they are trained on; the mean is of "
+       "the second half.",
        [](const R& r) { return r.run.mean_lag; }, [](const R& r) { return r.run.most_lag; }},
-      {"memory_bytes", "B", "Of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
-      {"plans.{all,looked_at}", "", "Plans that there are, and those whose time was estimated.",
+      {"memory_bytes", "B", "Memory of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
+      {"plans.{all,looked_at}", "", "Number of possible plans, and of plans whose time was estimated.",
        [](const R& r) { return r.chosen.options; }, [](const R& r) { return static_cast<double>(r.chosen.looks); }},
       {"calls.*", call_table().infos(), [](const R& r) {
          Node all = Node::object();
@@ -181,7 +184,7 @@ class FeedbackExperiment final : public ConfigExperiment {
 System rlhf_system() {
   return {
       .name = "rlhf",
-      .doc = "Reinforcement learning from feedback: calls of models on devices that are shared out anew for each.",
+      .doc = "Reinforcement learning from feedback: calls of models, each with its own division of the devices.",
       .fields = describe_sections<feedback::Sections>,
       .figures = figures_or_reason(feedback::result_table().infos()),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

@@ -21,26 +21,28 @@ struct JobParams {
     using J = JobParams;
     return sim::FieldTable{
         sim::field("step", &J::step_s, Unit::seconds, sim::between(0, 1e7),
-                   "A step with every node at work; 0: as the training step takes that machine, model and plan say."),
-        sim::field("nodes", &J::nodes, Unit::count, sim::between(0, 1 << 20), "Of a job without a machine: nodes."),
+                   "Time of a step with every node at work; 0: as simulated from machine, model and plan."),
+        sim::field("nodes", &J::nodes, Unit::count, sim::between(0, 1 << 20),
+                   "For a job without a machine: number of nodes."),
         sim::field("node_devices", &J::node_devices, Unit::count, sim::between(1, 4096),
-                   "Of a job without a machine: devices of a node."),
+                   "For a job without a machine: devices per node."),
         sim::field("copies", &J::copies, Unit::count, sim::between(1, 1 << 20),
-                   "Of a job without a machine: data-parallel copies of the model."),
+                   "For a job without a machine: data-parallel copies of the model."),
         sim::field("stages", &J::stages, Unit::count, sim::between(1, 4096),
-                   "Of a job without a machine: equal pipeline stages of a copy."),
+                   "For a job without a machine: equal pipeline stages of a copy."),
         sim::field("micro_batches", &J::micro_batches, Unit::count, sim::between(1, 1 << 20),
-                   "Of a job without a machine: micro-batches of a copy in a step."),
-        sim::field("state", &J::state_bytes, Unit::bytes, sim::between(0, std::int64_t{1} << 60),
-                   "Bytes of a checkpoint; 0: the model's weights and optimizer states, none without a model."),
+                   "For a job without a machine: micro-batches of a copy per step."),
+        sim::field(
+            "state", &J::state_bytes, Unit::bytes, sim::between(0, std::int64_t{1} << 60),
+            "Bytes of a checkpoint; 0: those of the model's weights and optimizer states, or none without a model."),
         sim::field("duration", &J::duration_s, Unit::seconds, sim::between(1, 1e10),
-                   "Longest time that is looked at, from the first step on."),
+                   "Longest time to simulate, from the first step on."),
         sim::field("steps", &J::steps, Unit::count, sim::between(0, std::int64_t{1} << 40),
                    "Steps after which the job is done; 0: it runs for the whole duration."),
-        sim::field("spares", &J::spares, Unit::count, sim::between(0, 1 << 20), "Nodes that stand by."),
+        sim::field("spares", &J::spares, Unit::count, sim::between(0, 1 << 20), "Number of spare nodes."),
         sim::field("histories", &J::histories, Unit::count, sim::between(0, 10'000),
-                   "Histories that are drawn; figures are means over them. 0: one; for `goodput`, as many as give some "
-                   "1,000 failures, at most 1,000.")};
+                   "Number of random failure histories; figures are means over them. 0: one, or for `goodput` as many "
+                   "as give about 1,000 failures, at most 1,000.")};
   }
 };
 
@@ -52,11 +54,11 @@ struct ComponentParams {
     using sim::Unit;
     using C = ComponentParams;
     return sim::FieldTable{
-        sim::required(sim::field("name", &C::name, "What fails.")),
+        sim::required(sim::field("name", &C::name, "Name of the component that fails.")),
         sim::required(sim::field("per_1000_node_days", &C::per_1000_node_days, Unit::none, sim::between(1e-9, 1e9),
-                                 "Failures of it that interrupt the job, per 1,000 days of a node.")),
+                                 "Failures of the component that interrupt the job, per node and 1,000 days.")),
         sim::field("repair", &C::repair_s, Unit::seconds, sim::between(0, 1e9),
-                   "How long its node is away; null: failures.repair.")};
+                   "How long the node is down after such a failure; null: failures.repair.")};
   }
 };
 
@@ -69,16 +71,16 @@ struct FailuresParams {
     using F = FailuresParams;
     return sim::FieldTable{
         sim::field("per_1000_node_days", &F::per_1000_node_days, Unit::none, sim::between(1e-9, 1e9),
-                   "Failures of a node that interrupt the job, per 1,000 days, where no components are listed. The "
-                   "default is that of Llama 3's pre-training: 419 in 54 days on 2,048 nodes."),
+                   "Failures that interrupt the job, per node and 1,000 days, if no components are listed. The default "
+                   "is that of Llama 3's pre-training: 419 in 54 days on 2,048 nodes."),
         sim::field("per_job_day", &F::per_job_day, Unit::none, sim::between(0, 1e6),
-                   "Failures a day of the job itself, however many nodes it has; they take all processes down."),
-        sim::field("components", &F::components, "What fails, how often; none: nodes as a whole."),
+                   "Failures of the job itself per day, for any number of nodes; they stop all processes."),
+        sim::field("components", &F::components, "Components that fail, each with its rate; empty: nodes as a whole."),
         sim::field("repair", &F::repair_s, Unit::seconds, sim::between(0, 1e9),
-                   "How long a node that failed is away; 0: another one is there at once."),
+                   "How long a failed node is down; 0: another one is available at once."),
         sim::field("trace", &F::trace, Unit::path, sim::any_value(),
-                   "CSV of failures in order, in place of drawn ones: time_s, and node, component, repair_s where they "
-                   "are known; empty: they are drawn.")};
+                   "CSV file of failures in order, in place of drawn ones: time_s, and node, component, repair_s where "
+                   "known; empty: failures are drawn.")};
   }
 };
 
@@ -101,21 +103,21 @@ struct CheckpointParams {
     constexpr sim::Range kRate = sim::between(0, 1e18);
     return sim::FieldTable{
         sim::field("kind", &C::kind,
-                   "Whether the job stands until a checkpoint is written, or only until it is copied."),
+                   "Whether the job waits until a checkpoint is written, or only until it is copied to host memory."),
         sim::field("interval", &C::interval_s, Unit::seconds, sim::between(1e-3, 1e9),
-                   "Time of training between two checkpoints, in whole steps, at least one."),
+                   "Training time between two checkpoints, rounded to whole steps, at least one."),
         sim::field("storage", &C::storage_bytes_per_s, Unit::bytes_per_s, kRate,
-                   "Of the storage, for the whole job, to write and to read; 0: takes no time."),
-        sim::field(
-            "host", &C::host_bytes_per_s, Unit::bytes_per_s, kRate,
-            "Of a node's devices to its host together, for asynchronous and in-memory copies; 0: takes no time."),
+                   "Bandwidth of the storage for the whole job, to write and to read; 0: takes no time."),
+        sim::field("host", &C::host_bytes_per_s, Unit::bytes_per_s, kRate,
+                   "Bandwidth from all devices of a node to its host, for asynchronous and in-memory copies; 0: takes "
+                   "no time."),
         sim::field("write", &C::write_s, Unit::seconds, sim::between(0, 1e9),
-                   "What writing takes; null: the state over `storage`."),
+                   "Time to write a checkpoint; null: its bytes over `storage`."),
         sim::field("pause", &C::pause_s, Unit::seconds, sim::between(0, 1e9),
-                   "What a copy to the hosts takes; null: a node's state over `host`."),
+                   "Time to copy the state to the hosts; null: the bytes of a node over `host`."),
         sim::field("in_memory_steps", &C::in_memory_steps, Unit::count, sim::between(0, 1 << 30),
-                   "Steps between copies into the memory of a node and its neighbour, which outlive one of the two; 0: "
-                   "none.")};
+                   "Steps between copies into the memory of a node and its neighbour, which survive if one of the two "
+                   "fails; 0: no such copies.")};
   }
 };
 
@@ -127,15 +129,17 @@ struct RecoveryParams {
     using R = RecoveryParams;
     constexpr sim::Range kTime = sim::between(0, 1e9);
     return sim::FieldTable{
-        sim::field("detect", &R::detect_s, Unit::seconds, kTime, "From a failure to the begin of recovery."),
+        sim::field("detect", &R::detect_s, Unit::seconds, kTime, "Time from a failure to the start of recovery."),
         sim::field("restart", &R::restart_s, Unit::seconds, kTime,
-                   "Of all processes, to the first step, beside reading the checkpoint over checkpoint.storage."),
-        sim::field("swap", &R::swap_s, Unit::seconds, kTime, "What bringing in a spare adds."),
+                   "Time to restart all processes up to the first step, without reading the checkpoint over "
+                   "checkpoint.storage."),
+        sim::field("swap", &R::swap_s, Unit::seconds, kTime, "Time that bringing in a spare node adds."),
         sim::field("peer", &R::peer_bytes_per_s, Unit::bytes_per_s, sim::between(0, 1e18),
-                   "Of a node, to copy state from its peers; 0: takes no time."),
-        sim::field("communicator", &R::communicator_s, Unit::seconds, kTime, "Of making communicators anew."),
+                   "Bandwidth at which a node copies state from its peers; 0: takes no time."),
+        sim::field("communicator", &R::communicator_s, Unit::seconds, kTime, "Fixed time to rebuild communicators."),
         sim::field("communicator_rank", &R::communicator_rank_s, Unit::seconds, kTime,
-                   "The same for each rank that takes part: all; those of the lost ranks' groups; the lost ranks.")};
+                   "Time per rank that takes part in rebuilding communicators: all ranks, those of the lost ranks' "
+                   "groups, or the lost ranks.")};
   }
 };
 
@@ -164,17 +168,17 @@ struct JobSectionsWith {
   static constexpr auto fields() {
     using S = JobSectionsWith;
     return sim::FieldTable{
-        sim::field("machine", &S::machine, "Devices, nodes, host; null: job says nodes and step."),
+        sim::field("machine", &S::machine, "Devices, nodes and host; null: `job` gives nodes and step time."),
         sim::field("model", &S::model,
-                   "The forward graph, of one layer after the other; null: job says what a step takes."),
-        sim::section("workload", &S::workload, "Sequences, and how many a step."),
-        sim::section("plan", &S::plan, "How ranks share the work."),
-        sim::section("policies", &S::policies, "Schedule, partition, passes, recovery."),
-        sim::section("job", &S::job, "How long, with how many spares, drawn how often."),
-        sim::section("failures", &S::failures, "What fails, how often."),
-        sim::section("checkpoint", &S::checkpoint, "How often, and what it takes."),
-        sim::section("recovery", &S::recovery, "What recovery takes."),
-        sim::section("run", &S::run, "Seed and resolution of the run.")};
+                   "The model as a forward graph of one layer after the other; null: `job` gives the step time."),
+        sim::section("workload", &S::workload, "Sequences, and how many are in a step."),
+        sim::section("plan", &S::plan, "The parallel plan: how ranks share the work."),
+        sim::section("policies", &S::policies, "Pipeline schedule, partition of layers, graph passes, recovery."),
+        sim::section("job", &S::job, "Length of the job, spare nodes, number of histories."),
+        sim::section("failures", &S::failures, "What fails, and how often."),
+        sim::section("checkpoint", &S::checkpoint, "How often checkpoints are taken, and what they cost."),
+        sim::section("recovery", &S::recovery, "Times that recovery takes."),
+        sim::section("run", &S::run, "Seed and time resolution of the run.")};
   }
 };
 

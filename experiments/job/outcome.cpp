@@ -30,26 +30,26 @@ const FigureTable<Source>& job_table() {
   using S = Source;
   static const FigureTable<S> table{
       {"status", "", "`ok` or `infeasible`.", [](const S&) { return std::string("ok"); }},
-      {"job.{wall_s,step_s}", "s", "Time that is looked at; a step with every node at work.",
+      {"job.{wall_s,step_s}", "s", "Simulated time of the job; time of a step with every node at work.",
        [](const S& s) { return s.outcome.wall_s; }, [](const S& s) { return s.shape.step_s; }},
-      {"job.{steps,steps_run}", "", "Steps that stayed, in whole batches; all that were begun, those lost included.",
+      {"job.{steps,steps_run}", "", "Steps done and not lost, in whole batches; all steps begun, lost ones included.",
        [](const S& s) { return s.outcome.steps; }, [](const S& s) { return s.outcome.runs; }},
-      {"job.{nodes,devices}", "count", "That do the work.", [](const S& s) { return s.shape.nodes; },
+      {"job.{nodes,devices}", "count", "Nodes and devices at work.", [](const S& s) { return s.shape.nodes; },
        [](const S& s) { return s.shape.ranks; }},
-      {"job.state_bytes", "B", "Of a checkpoint.", [](const S& s) { return s.shape.state_bytes; }},
-      {"job.done", "ratio", "Of histories, those in which job.steps were reached; absent where there is no such end.",
+      {"job.state_bytes", "B", "Bytes of a checkpoint.", [](const S& s) { return s.shape.state_bytes; }},
+      {"job.done", "ratio", "Share of histories in which job.steps were reached; absent if job.steps is 0.",
        [](const S& s) -> FigureValue {
          if (s.config.params.job.steps == 0) return std::nullopt;
          return s.outcome.done;
        }},
       {"ettr.{mean,p5,p95}", "ratio",
-       "Effective training time: steps that stayed, as long as they take with every node, over the whole time. Mean, "
-       "and over histories.",
+       "Effective training time ratio (ETTR): time of the steps not lost, at the speed with every node, over the whole "
+       "time. Mean and percentiles over histories.",
        [](const S& s) { return s.outcome.mean_ettr(); }, [](const S& s) { return s.at(0.05); },
        [](const S& s) { return s.at(0.95); }},
       {"ettr.{closed_form,published}", "ratio",
-       "Of a job that starts anew after each failure and always finds nodes: exact for constant rates (Daly 2006); "
-       "1 - (R + I/2)/MTTF. Absent where failures are a trace's.",
+       "ETTR of a job that restarts after each failure and always finds nodes. `closed_form`: exact for constant rates "
+       "(Daly 2006). `published`: 1 - (R + I/2)/MTTF. Absent if failures come from a trace.",
        [](const S& s) -> FigureValue {
          if (s.outcome.mttf_s <= 0) return std::nullopt;
          return s.outcome.exact;
@@ -59,9 +59,9 @@ const FigureTable<Source>& job_table() {
          return s.outcome.published;
        }},
       {"time_share.{productive,slower,lost,checkpoints,recovery,waiting}", "ratio",
-       "Of the whole time, in this order: steps that stayed; what they took more for lost nodes and the policy's "
-       "overhead; steps done again or cut off. Then waiting for checkpoints; detection, restarts, communicators and "
-       "state on its way; waiting for nodes. They add up to 1.",
+       "Shares of the whole time, adding up to 1. `productive`: steps not lost. `slower`: their extra time for lost "
+       "nodes and the policy's overhead. `lost`: steps redone or cut off. `checkpoints`: waiting for checkpoints. "
+       "`recovery`: detection, restarts, communicators, moving state. `waiting`: waiting for nodes.",
        [](const S& s) { return s.share(s.outcome.seconds.productive); },
        [](const S& s) { return s.share(s.outcome.seconds.slower); },
        [](const S& s) { return s.share(s.outcome.seconds.lost); },
@@ -69,34 +69,36 @@ const FigureTable<Source>& job_table() {
        [](const S& s) { return s.share(s.outcome.seconds.recovery); },
        [](const S& s) { return s.share(s.outcome.seconds.waiting); }},
       {"failures.{all,rollbacks}", "count",
-       "That interrupted the job; returns to a checkpoint or a copy in memory. Means over histories.",
+       "Failures that interrupted the job; returns to a checkpoint or an in-memory copy. Means over histories.",
        [](const S& s) { return s.outcome.failures; }, [](const S& s) { return s.outcome.rollbacks; }},
-      {"failures.by_component.*", "count", "Of each component.",
+      {"failures.by_component.*", "count", "Failures of each component.",
        [](const S& s) {
          Node all = Node::object();
          for (std::size_t i = 0; i < s.outcome.by_component.size(); ++i)
            all.set(s.config.failures.names[i], Node::real(s.outcome.by_component[i]));
          return all;
        }},
-      {"failures.mttf_s", "s", "Mean time between them by the rates; absent where failures are a trace's.",
+      {"failures.mttf_s", "s", "Mean time to failure by the rates; absent if failures come from a trace.",
        [](const S& s) -> FigureValue {
          if (s.outcome.mttf_s <= 0) return std::nullopt;
          return s.outcome.mttf_s;
        }},
-      {"failures.mttr_s", "s", "Mean time from a failure to the next step.",
+      {"failures.mttr_s", "s", "Mean time to recovery: from a failure to the next step.",
        [](const S& s) -> FigureValue {
          if (s.outcome.recoveries <= 0) return std::nullopt;
          return s.outcome.down_s / s.outcome.recoveries;
        }},
       {"checkpoint.{interval_s,pause_s,write_s,load_s}", "s",
-       "Training between two of them, in whole steps; the job stands; until an asynchronous one counts; reading one.",
+       "Times of a checkpoint: training between two, in whole steps; while the job waits; until an asynchronous one is "
+       "complete; to read one.",
        [](const S& s) { return static_cast<double>(s.outcome.times.interval_steps) * s.shape.step_s; },
        [](const S& s) { return s.outcome.times.pause_s; }, [](const S& s) { return s.outcome.times.write_s; },
        [](const S& s) { return s.outcome.times.load_s; }},
-      {"checkpoint.taken", "count", "Checkpoints; a mean over histories.",
+      {"checkpoint.taken", "count", "Checkpoints taken, mean over histories.",
        [](const S& s) { return s.outcome.checkpoints; }},
       {"checkpoint.{young_s,daly_s}", "s",
-       "The best interval by Young and by Daly, to higher order; absent where the job does not stand for checkpoints.",
+       "Best checkpoint interval by Young, and to higher order by Daly; absent if the job does not wait for "
+       "checkpoints.",
        [](const S& s) -> FigureValue {
          if (s.outcome.mttf_s <= 0 || s.outcome.times.pause_s <= 0) return std::nullopt;
          return young_interval_s(s.outcome.times.pause_s, s.outcome.mttf_s);
@@ -105,12 +107,13 @@ const FigureTable<Source>& job_table() {
          if (s.outcome.mttf_s <= 0 || s.outcome.times.pause_s <= 0) return std::nullopt;
          return daly_interval_s(s.outcome.times.pause_s, s.outcome.mttf_s);
        }},
-      {"tokens_per_s", "1/s", "Trained on and kept; absent for a job without a model.",
+      {"tokens_per_s", "1/s", "Tokens per second trained on and not lost; absent for a job without a model.",
        [](const S& s) -> FigureValue {
          if (!s.known_tokens()) return std::nullopt;
          return s.tokens() / s.outcome.wall_s;
        }},
-      {"whole.{days,device_hours}", "", "For workload.tokens, where they are given; spares are devices too.",
+      {"whole.{days,device_hours}", "",
+       "Time and device hours to train on workload.tokens, if that is given; spare devices count too.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0 || !s.known_tokens()) return std::nullopt;
          return s.days_for_tokens();
@@ -120,7 +123,7 @@ const FigureTable<Source>& job_table() {
          return s.days_for_tokens() * 24 *
                 static_cast<double>(s.shape.ranks + s.config.params.job.spares * s.shape.node_devices);
        }},
-      {"whole.cost", "", "What those device hours cost at workload.price.",
+      {"whole.cost", "", "Cost of these device hours at workload.price.",
        [](const S& s) -> FigureValue {
          if (s.config.params.workload.tokens <= 0 || !s.known_tokens() || s.price() <= 0) return std::nullopt;
          return s.days_for_tokens() * 24 * s.price() *

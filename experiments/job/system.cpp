@@ -83,13 +83,13 @@ struct GoodputParams {
     using sim::Unit;
     using G = GoodputParams;
     return sim::FieldTable{
-        sim::field(
-            "intervals", &G::intervals_s, Unit::seconds, sim::between(1e-3, 1e9),
-            "Checkpoint intervals that are tried; none: some about Daly's, or about checkpoint.interval where the "
-            "job does not stand for checkpoints."),
-        sim::field("points", &G::points, Unit::count, sim::between(1, 1000), "How many of these."),
+        sim::field("intervals", &G::intervals_s, Unit::seconds, sim::between(1e-3, 1e9),
+                   "Checkpoint intervals to try; empty: some around Daly's optimum, or around checkpoint.interval if "
+                   "the job does not wait for checkpoints."),
+        sim::field("points", &G::points, Unit::count, sim::between(1, 1000),
+                   "Number of intervals to try, if none are given."),
         sim::field("span", &G::span, Unit::ratio, sim::between(1, 1e6),
-                   "The longest and the shortest of these over the one in the middle.")};
+                   "Ratio of the longest interval to the middle one, and of the middle one to the shortest.")};
   }
 };
 
@@ -102,9 +102,11 @@ struct Tried {
 const FigureTable<Tried>& tried_table() {
   using T = Tried;
   static const FigureTable<T> table{
-      {"interval_s", "s", "Training between two checkpoints, in whole steps.", [](const T& t) { return t.interval_s; }},
-      {"ettr", "ratio", "Effective training time over the whole.", [](const T& t) { return t.outcome.mean_ettr(); }},
-      {"{closed_form,published}", "ratio", "As in a training_job.",
+      {"interval_s", "s", "Training time between two checkpoints, in whole steps.",
+       [](const T& t) { return t.interval_s; }},
+      {"ettr", "ratio", "Effective training time ratio (ETTR): effective training time over the whole time.",
+       [](const T& t) { return t.outcome.mean_ettr(); }},
+      {"{closed_form,published}", "ratio", "Effective training time ratio by the closed forms, as in training_job.",
        [](const T& t) -> FigureValue {
          if (t.outcome.mttf_s <= 0) return std::nullopt;
          return t.outcome.exact;
@@ -113,7 +115,7 @@ const FigureTable<Tried>& tried_table() {
          if (t.outcome.mttf_s <= 0) return std::nullopt;
          return t.outcome.published;
        }},
-      {"time_share.{lost,checkpoints,recovery}", "ratio", "As in a training_job.",
+      {"time_share.{lost,checkpoints,recovery}", "ratio", "Shares of the whole time, as in training_job.",
        [](const T& t) { return t.outcome.seconds.lost / t.outcome.wall_s; },
        [](const T& t) { return t.outcome.seconds.checkpoints / t.outcome.wall_s; },
        [](const T& t) { return t.outcome.seconds.recovery / t.outcome.wall_s; }}};
@@ -142,11 +144,13 @@ struct Answered {
 const FigureTable<Answered>& answer_table() {
   using A = Answered;
   static const FigureTable<A> table{
-      {"best.interval_s", "s", "Of the intervals that were tried, the one with the most effective training time.",
+      {"best.interval_s", "s", "Checkpoint interval with the highest effective training time ratio of those tried.",
        [](const A& a) { return a.best().interval_s; }},
-      {"best.ettr", "ratio", "With it.", [](const A& a) { return a.best().outcome.mean_ettr(); }},
-      {"as_good.{from_s,to_s}", "s", "Intervals within a point of it.", [](const A& a) { return a.as_good().first; },
-       [](const A& a) { return a.as_good().second; }},
+      {"best.ettr", "ratio", "Effective training time ratio at the best interval.",
+       [](const A& a) { return a.best().outcome.mean_ettr(); }},
+      {"as_good.{from_s,to_s}", "s",
+       "Range of intervals whose effective training time ratio is within one percentage point of the best.",
+       [](const A& a) { return a.as_good().first; }, [](const A& a) { return a.as_good().second; }},
       {"tried.*", tried_table().infos(), [](const A& a) {
          Node list = Node::array();
          for (const Tried& one : a.tried) list.push(tried_table().written(one));
@@ -245,7 +249,7 @@ struct GoodputSections : JobSections {
   static constexpr auto fields() {
     return sim::joined(
         sim::inherited<GoodputSections>(JobSections::fields()),
-        sim::FieldTable{sim::section("goodput", &GoodputSections::goodput, "Checkpoint intervals that are tried.")});
+        sim::FieldTable{sim::section("goodput", &GoodputSections::goodput, "Checkpoint intervals to try.")});
   }
 };
 
@@ -261,7 +265,7 @@ std::vector<FigureInfo> goodput_figures() {
 System training_job_system() {
   return {
       .name = "training_job",
-      .doc = "The weeks of a training job: failures, checkpoints, recovery, and what is left of the time.",
+      .doc = "A training job over weeks: failures, checkpoints, recovery, and the effective training time.",
       .fields = describe_sections<job::JobSections>,
       .figures = job::job_figures(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

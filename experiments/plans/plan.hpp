@@ -44,10 +44,10 @@ struct MixParams {
   std::vector<ReplicaGroupParams> replicas;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::required(sim::field("name", &MixParams::name, "What its rows are called.")),
-        sim::required(sim::field("replicas", &MixParams::replicas,
-                                 "Groups of replicas, as in cluster.replicas; they say how many devices "
-                                 "the plan takes."))};
+        sim::required(sim::field("name", &MixParams::name, "Name of the mix in the rows of plans.")),
+        sim::required(
+            sim::field("replicas", &MixParams::replicas,
+                       "Groups of replicas, as in cluster.replicas; they determine how many devices the plan takes."))};
   }
 };
 
@@ -71,41 +71,40 @@ struct PlansParams : Prices {
     return sim::joined(
         sim::inherited<P>(Prices::fields()),
         sim::FieldTable{
-            sim::field("parts", &P::parts, "Hardware parts; none: the config's."),
-            sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices; none: the config's."),
+            sim::field("parts", &P::parts, "Hardware parts to try; empty: the config's."),
+            sim::field("devices", &P::devices, Unit::count, kCounts, "Numbers of devices to try; empty: the config's."),
             sim::field("tensor_parallel", &P::tensor_parallel, Unit::count, kCounts,
-                       "Devices that share a layer; none: every power of two up to the devices."),
-            sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts, "Stages; none: 1."),
+                       "Degrees of tensor parallelism to try; empty: every power of two up to the number of devices."),
+            sim::field("pipeline_parallel", &P::pipeline_parallel, Unit::count, kCounts,
+                       "Numbers of pipeline stages to try; empty: 1."),
             sim::field("data_parallel", &P::data_parallel, Unit::count, kCounts,
-                       "Lanes of a replica that attend by themselves and meet in the experts; none: 1."),
+                       "Data-parallel lanes of a replica to try, each with attention of its own and shared experts; "
+                       "empty: 1."),
             sim::field("expert_parallel", &P::expert_parallel, Unit::count, kCounts,
-                       "Groups of a replica's devices that share out the experts, where they divide them; none: the "
-                       "config's replica.expert_parallel."),
-            sim::field(
-                "disaggregated", &P::disaggregated,
-                "Beside these, divide the devices between replicas that prefill and that decode in every way: each "
-                "pair of tensor_parallel, each number of prefill replicas."),
-            sim::field("mixes", &P::mixes, "Beside these, mixed groups of replicas."),
+                       "Degrees of expert parallelism to try, where they divide the experts; empty: the config's "
+                       "replica.expert_parallel."),
+            sim::field("disaggregated", &P::disaggregated,
+                       "Whether to also try every division of the devices between prefill and decode replicas: each "
+                       "pair of tensor_parallel, each number of prefill replicas."),
+            sim::field("mixes", &P::mixes, "Further plans: mixed groups of replicas."),
             sim::field("batching", &P::batching,
-                       "Batching policies, with the config's parameters; none: the config's."),
-            sim::field("dtypes", &P::dtypes, "Number formats of the model; none: the config's."),
+                       "Batching policies to try, with the config's parameters; empty: the config's."),
+            sim::field("dtypes", &P::dtypes, "Number formats of the model to try; empty: the config's."),
             sim::field("clocks", &P::clocks, Unit::hertz, sim::positive(),
-                       "Clocks of the devices; none: the config's."),
-            sim::field(
-                "price_file", &P::price_file, Unit::path, sim::any_value(),
-                "File with these three (docs/how-to/prices.json is an example); what stands here goes before it."),
-            sim::field("objectives", &P::objectives, "What the Pareto front is of."),
-            sim::field("rank", &P::rank, "What the best plan is best at."),
-            sim::field(
-                "capacity", &P::capacity,
-                "Search every plan's capacity (section `capacity`) and judge it there, instead of at the workload's "
-                "own rate."),
-            sim::field(
-                "once", &P::once,
-                "Run the workload once, as it is: a job to be done, not a load to be borne, so that a queue that "
-                "grows is no fault."),
+                       "Clocks of the devices to try; empty: the config's."),
+            sim::field("price_file", &P::price_file, Unit::path, sim::any_value(),
+                       "File with prices, currency and price of energy (example: docs/how-to/prices.json); values "
+                       "given here take precedence."),
+            sim::field("objectives", &P::objectives, "Objectives of the Pareto front."),
+            sim::field("rank", &P::rank, "Objective by which the best plan is chosen."),
+            sim::field("capacity", &P::capacity,
+                       "Whether to find every plan's capacity (section `capacity`) and compare plans there, in place "
+                       "of at the workload's own rate."),
+            sim::field("once", &P::once,
+                       "Whether to run the workload once, as it is: a job to be completed, not a continuous load, so a "
+                       "growing queue is no fault."),
             sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
-                       "Threads; decide nothing but how long it takes.")});
+                       "Number of threads; results do not depend on it.")});
   }
 };
 

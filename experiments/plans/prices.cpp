@@ -10,7 +10,7 @@ struct PriceFile : Prices {
   std::string note;
   static constexpr auto fields() {
     return sim::joined(sim::inherited<PriceFile>(Prices::fields()),
-                       sim::FieldTable{sim::field("note", &PriceFile::note, "Where the prices are from.")});
+                       sim::FieldTable{sim::field("note", &PriceFile::note, "Source of the prices.")});
   }
 };
 

@@ -21,9 +21,9 @@ struct PriceParams {
   double per_hour = 0;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("part", &PriceParams::part, "Part of the catalog; null: every part that has no price of its own."),
-        sim::required(
-            sim::field("per_hour", &PriceParams::per_hour, sim::Unit::none, sim::at_least(0), "Of one device."))};
+        sim::field("part", &PriceParams::part, "Part from the catalog; null: every part that has no price of its own."),
+        sim::required(sim::field("per_hour", &PriceParams::per_hour, sim::Unit::none, sim::at_least(0),
+                                 "Price of one device per hour."))};
   }
 };
 
@@ -35,10 +35,11 @@ struct Prices {
 
   static constexpr auto fields() {
     using P = Prices;
-    return sim::FieldTable{sim::field("prices", &P::prices, "Prices of devices by the hour; none: cost is not told."),
-                           sim::field("currency", &P::currency, "What they are in, such as USD."),
-                           sim::field("electricity_per_kwh", &P::electricity_per_kwh, sim::Unit::none, sim::at_least(0),
-                                      "Price of energy, where that of devices leaves it out; null: it is in them.")};
+    return sim::FieldTable{
+        sim::field("prices", &P::prices, "Prices of devices per hour; empty: no costs are reported."),
+        sim::field("currency", &P::currency, "Currency of the prices, such as USD."),
+        sim::field("electricity_per_kwh", &P::electricity_per_kwh, sim::Unit::none, sim::at_least(0),
+                   "Price of energy, if it is not part of the price of devices; null: it is.")};
   }
 
   /// Of one device and hour: the part's own (the last that names it), else that of every part.

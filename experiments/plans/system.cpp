@@ -209,8 +209,9 @@ struct PlansSections : capacity::CapacitySections {
 
   static constexpr auto fields() {
     using S = PlansSections;
-    return sim::joined(sim::inherited<S>(capacity::CapacitySections::fields()),
-                       sim::FieldTable{sim::section("plans", &S::plans, "What plans are made of.")});
+    return sim::joined(
+        sim::inherited<S>(capacity::CapacitySections::fields()),
+        sim::FieldTable{sim::section("plans", &S::plans, "What plans are built from, and how they are compared.")});
   }
 };
 
@@ -386,7 +387,7 @@ void check_plans(const Node& node, PlansParams& params, const Systems& systems, 
 System plans_system() {
   System system;
   system.name = "plans";
-  system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and tells the Pareto front.";
+  system.doc = "Simulates every plan of parts, parallelism, batching, formats and clocks, and finds the Pareto front.";
   system.fields = describe_sections<plans::PlansSections>;
   system.read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
     ServingConfig config = capacity::read_serving_part(root, {"plans", "capacity"}, systems, faults);

@@ -18,24 +18,26 @@ struct ProgressParams {
     using sim::Unit;
     using P = ProgressParams;
     return sim::FieldTable{
-        sim::field("modes", &P::modes, Unit::count, sim::between(1, 100'000), "Eigenvalues of the quadratic."),
+        sim::field("modes", &P::modes, Unit::count, sim::between(1, 100'000),
+                   "Number of eigenvalues of the quadratic."),
         sim::field("condition", &P::condition, Unit::ratio, sim::between(1, 1e12),
-                   "Largest over smallest of them; evenly spaced in their logarithm, the largest is 1."),
+                   "Condition number, largest over smallest eigenvalue; they are evenly spaced in the logarithm, and "
+                   "the largest is 1."),
         sim::field("noise", &P::noise, Unit::none, sim::between(0, 1e12),
-                   "Variance of a mode's gradient over its eigenvalue, for one sequence; a batch has that over "
+                   "Variance of a mode's gradient over its eigenvalue for one sequence; for a batch it is divided by "
                    "workload.global_batch."),
-        sim::field("start", &P::start, Unit::none, sim::between(1e-12, 1e12), "E[x^2] of each mode at the begin."),
+        sim::field("start", &P::start, Unit::none, sim::between(1e-12, 1e12), "E[x^2] of each mode at the start."),
         sim::field("steps", &P::steps, Unit::count, sim::between(0, 10'000'000),
                    "Budget in steps; 0: as many as `time` or `cost` allow."),
         sim::field("time", &P::time_s, Unit::seconds, sim::between(0, 1e10),
-                   "Budget in time, failures and all; 0: none is set."),
+                   "Budget in time, failures included; 0: none is set."),
         sim::field("cost", &P::cost, Unit::none, sim::between(0, 1e12), "Budget at workload.price; 0: none is set."),
         sim::field("peak", &P::peak, Unit::none, sim::between(1e-12, 2),
-                   "Peak rate; null: the best of some, as somebody finds who tunes it."),
-        sim::field("peaks", &P::peaks, Unit::count, sim::between(1, 1000), "How many are tried."),
-        sim::field("lowest", &P::lowest, Unit::none, sim::between(1e-12, 2), "The lowest of them; the highest is 2."),
-        sim::field("law", &P::law,
-                   "A law of parameters and tokens in place of the quadratic, which then has no say; null: none.")};
+                   "Peak learning rate; null: the best of several, as found by tuning."),
+        sim::field("peaks", &P::peaks, Unit::count, sim::between(1, 1000), "Number of peak rates to try."),
+        sim::field("lowest", &P::lowest, Unit::none, sim::between(1e-12, 2),
+                   "Lowest peak rate to try; the highest is 2."),
+        sim::field("law", &P::law, "Scaling law of parameters and tokens in place of the quadratic; null: none.")};
   }
 };
 
@@ -44,7 +46,7 @@ struct ProgressPoliciesParams : job::JobPoliciesParams {
   static constexpr auto fields() {
     return sim::joined(sim::inherited<ProgressPoliciesParams>(job::JobPoliciesParams::fields()),
                        sim::FieldTable{sim::choice("rate", &ProgressPoliciesParams::rate, "linear",
-                                                   "The learning rate of each step, over its peak.")});
+                                                   "Learning-rate schedule: rate of each step relative to the peak.")});
   }
 };
 
@@ -53,7 +55,7 @@ struct ProgressSections : job::JobSectionsWith<ProgressPoliciesParams> {
   static constexpr auto fields() {
     using S = ProgressSections;
     return sim::joined(sim::inherited<S>(job::JobSectionsWith<ProgressPoliciesParams>::fields()),
-                       sim::FieldTable{sim::section("progress", &S::progress, "What is trained, for how long.")});
+                       sim::FieldTable{sim::section("progress", &S::progress, "What is trained, and for how long.")});
   }
 };
 

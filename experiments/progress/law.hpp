@@ -22,16 +22,17 @@ struct LossLaw {
     using L = LossLaw;
     constexpr sim::Range kPositive = sim::between(1e-9, 1e18), kExponent = sim::between(0.01, 2);
     return sim::FieldTable{
-        sim::field("floor", &L::floor, Unit::none, sim::between(0, 100), "E: what no model gets below, nats a token."),
-        sim::field("size", &L::size, Unit::none, kPositive, "A: over parameters to the power of size_exponent."),
+        sim::field("floor", &L::floor, Unit::none, sim::between(0, 100),
+                   "E: loss that no model gets below, in nats per token."),
+        sim::field("size", &L::size, Unit::none, kPositive, "A: coefficient of the term A / parameters^size_exponent."),
         sim::field("size_exponent", &L::size_exponent, Unit::none, kExponent, "Alpha."),
-        sim::field("data", &L::data, Unit::none, kPositive, "B: over tokens to the power of data_exponent."),
+        sim::field("data", &L::data, Unit::none, kPositive, "B: coefficient of the term B / tokens^data_exponent."),
         sim::field("data_exponent", &L::data_exponent, Unit::none, kExponent, "Beta."),
-        sim::field("batch", &L::batch, Unit::tokens, sim::between(1, 1e18), "The critical batch at a loss of 1."),
+        sim::field("batch", &L::batch, Unit::tokens, sim::between(1, 1e18), "Critical batch size at a loss of 1."),
         sim::field("batch_exponent", &L::batch_exponent, Unit::none, kExponent,
-                   "Gamma: the critical batch is `batch` over the loss to the power of 1 / gamma."),
+                   "Gamma: the critical batch size is `batch` / loss^(1 / gamma)."),
         sim::field("parameters", &L::parameters, Unit::count, sim::between(1, 1e18),
-                   "Of the model; null: those of section `model`.")};
+                   "Parameters of the model; null: those of section `model`.")};
   }
 };
 

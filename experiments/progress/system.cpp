@@ -47,52 +47,53 @@ const FigureTable<Progress>& progress_table() {
   using P = Progress;
   static const FigureTable<P> table{
       {"status", "", "`ok` or `infeasible`.", [](const P&) { return std::string("ok"); }},
-      {"loss.first", "", "Before the first step; absent with a law.",
+      {"loss.first", "", "Loss before the first step; absent with a law.",
        [](const P& p) -> FigureValue {
          if (p.law) return std::nullopt;
          return p.first_loss;
        }},
-      {"loss.final", "", "After the last.", [](const P& p) { return p.law ? p.law->loss : p.best.loss; }},
+      {"loss.final", "", "Loss after the last step.", [](const P& p) { return p.law ? p.law->loss : p.best.loss; }},
       {"loss.{floor,size,data,batch}", "",
-       "By a law, parts of the final loss: what no model gets below; of few parameters; of few tokens; of batches that "
-       "are not small.",
+       "With a law, parts of the final loss: what no model gets below; from few parameters; from few tokens; from "
+       "batches that are not small.",
        [](const P& p) { return of_law(p, [&](const LawLoss&) { return p.params.progress.law->floor; }); },
        [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_size; }); },
        [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_data; }); },
        [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.of_batch; }); }},
-      {"law.parameters", "count", "Of the model, by a law.",
+      {"law.parameters", "count", "With a law: parameters of the model.",
        [](const P& p) { return of_law(p, [&](const LawLoss&) { return p.parameters; }); }},
       {"law.{counted,critical_batch}_tokens", "tokens",
-       "By a law: what small batches would have needed for the loss; the batch that needs twice as many.",
+       "With a law: tokens that small batches would have needed for the same loss; the batch size that needs twice as "
+       "many.",
        [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.counted_tokens; }); },
        [](const P& p) { return of_law(p, [](const LawLoss& l) { return l.critical_batch; }); }},
-      {"peak_rate", "", "That was best, or is stated; absent with a law.",
+      {"peak_rate", "", "Peak learning rate, stated or the best one tried; absent with a law.",
        [](const P& p) -> FigureValue {
          if (p.law) return std::nullopt;
          return p.best.peak;
        }},
-      {"budget.steps", "count", "That the budget allows.", [](const P& p) { return p.steps; }},
-      {"budget.time_s", "s", "They take, failures and all; absent where a step's time is not known.",
+      {"budget.steps", "count", "Steps that the budget allows.", [](const P& p) { return p.steps; }},
+      {"budget.time_s", "s", "Time of these steps, failures included; absent if the time of a step is not known.",
        [](const P& p) -> FigureValue {
          if (p.step_s <= 0) return std::nullopt;
          return p.time_s();
        }},
-      {"budget.cost", "", "At workload.price.",
+      {"budget.cost", "", "Cost of these steps at workload.price.",
        [](const P& p) -> FigureValue {
          if (p.step_s <= 0 || p.params.workload.price_per_hour <= 0) return std::nullopt;
          return p.cost();
        }},
-      {"budget.tokens", "tokens", "Trained on; absent for a job without a model.",
+      {"budget.tokens", "tokens", "Tokens trained on; absent for a job without a model.",
        [](const P& p) -> FigureValue {
          if (p.tokens <= 0) return std::nullopt;
          return p.tokens * static_cast<double>(p.steps);
        }},
-      {"step_s", "s", "With every node at work.",
+      {"step_s", "s", "Time of a step with every node at work.",
        [](const P& p) -> FigureValue {
          if (p.step_s <= 0) return std::nullopt;
          return p.step_s;
        }},
-      {"ettr", "ratio", "Effective training time of the job.", [](const P& p) -> FigureValue {
+      {"ettr", "ratio", "Effective training time ratio (ETTR) of the job.", [](const P& p) -> FigureValue {
          if (p.step_s <= 0) return std::nullopt;
          return p.ettr;
        }}};
@@ -267,7 +268,9 @@ System progress_system() {
   figures.push_back({"reason", "", "Why it is infeasible."});
   return {
       .name = "progress",
-      .doc = "Loss at a budget of steps, time or money: a noisy quadratic under a schedule, joined with a job.",
+      .doc =
+          "Loss reached with a budget of steps, time or money: a noisy quadratic under a learning-rate schedule, "
+          "combined with a training job.",
       .fields = describe_sections<progress::ProgressSections>,
       .figures = std::move(figures),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

@@ -22,21 +22,24 @@ struct StatedCostParams {
     using C = StatedCostParams;
     constexpr sim::Range kTime = sim::between(0, 1e3);
     return sim::FieldTable{
-        sim::field("devices", &C::devices, Unit::count, sim::between(1, 1 << 16), "A power of two."),
+        sim::field("devices", &C::devices, Unit::count, sim::between(1, 1 << 16), "Number of devices, a power of two."),
         sim::field("memory", &C::memory_bytes, Unit::bytes, sim::between(1, std::int64_t{1} << 50),
-                   "Of a device, for model states and activations."),
+                   "Memory of a device for model states and activations."),
         sim::required(sim::field("exchange", &C::exchange, Unit::bytes_per_s, sim::between(1, 1e18),
-                                 "All-to-all bandwidth of a device in a group of 2, 4, 8 … devices, up to all.")),
-        sim::required(sim::field("parameters", &C::parameters, Unit::none, sim::between(1, 1e15), "Of the model.")),
-        sim::required(sim::field("layers", &C::layers, Unit::count, sim::between(1, 1 << 16), "Of the model.")),
-        sim::required(sim::field("hidden", &C::hidden, Unit::count, sim::between(1, 1 << 24), "Width of the model.")),
+                                 "All-to-all bandwidth per device in groups of 2, 4, 8 … devices, up to all of them.")),
         sim::required(
-            sim::field("token_bytes", &C::token_bytes, Unit::bytes, sim::between(1, 1e12), "Activations of a token.")),
-        sim::field("state_bytes", &C::state_bytes, Unit::bytes, sim::between(0, 1e3),
-                   "Of a parameter: weights, gradients, optimizer; all devices share them out (ZeRO-3)."),
-        sim::field("square", &C::square_s, Unit::seconds, kTime, "Of a token times a token: attention."),
-        sim::required(sim::field("linear", &C::linear_s, Unit::seconds, kTime, "Of a token.")),
-        sim::field("fixed", &C::fixed_s, Unit::seconds, kTime, "Of a micro-batch: gathers and sums of parameters.")};
+            sim::field("parameters", &C::parameters, Unit::none, sim::between(1, 1e15), "Parameters of the model.")),
+        sim::required(sim::field("layers", &C::layers, Unit::count, sim::between(1, 1 << 16), "Layers of the model.")),
+        sim::required(sim::field("hidden", &C::hidden, Unit::count, sim::between(1, 1 << 24), "Width of the model.")),
+        sim::required(sim::field("token_bytes", &C::token_bytes, Unit::bytes, sim::between(1, 1e12),
+                                 "Bytes of activations per token.")),
+        sim::field(
+            "state_bytes", &C::state_bytes, Unit::bytes, sim::between(0, 1e3),
+            "Bytes per parameter for weights, gradients and optimizer, which are divided among all devices (ZeRO-3)."),
+        sim::field("square", &C::square_s, Unit::seconds, kTime, "Time per token times token (attention)."),
+        sim::required(sim::field("linear", &C::linear_s, Unit::seconds, kTime, "Time per token.")),
+        sim::field("fixed", &C::fixed_s, Unit::seconds, kTime,
+                   "Fixed time per micro-batch: gathers and reductions of parameters.")};
   }
 };
 
@@ -51,11 +54,12 @@ struct PlanParams {
     return sim::FieldTable{
         sim::field("context_exchange", &P::exchange,
                    "How ranks of a group bring keys and values to all queries: all_to_all or all_gather."),
-        sim::field("recompute", &P::recompute, "What the backward pass runs again in place of reading it."),
+        sim::field("recompute", &P::recompute, "What the backward pass recomputes in place of reading it from memory."),
         sim::field("gradients_fp32", &P::gradients_fp32,
-                   "Whether gradients are kept and summed in fp32; else in the weights' type."),
-        sim::field("overlap", &P::overlap,
-                   "Whether weights are gathered and gradients summed beside kernels; else kernels wait for them.")};
+                   "Whether gradients are kept and reduced in fp32; if not, in the number format of the weights."),
+        sim::field(
+            "overlap", &P::overlap,
+            "Whether weight gathers and gradient reduction overlap with kernels; if not, kernels wait for them.")};
   }
 };
 
@@ -66,11 +70,12 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::choice("lengths", &W::lengths, "log_normal", "Lengths of sequences: what it draws for prompts."),
+        sim::choice("lengths", &W::lengths, "log_normal",
+                    "Distribution of sequence lengths: its draws for prompts are used."),
         sim::field("longest", &W::longest, Unit::tokens, sim::between(1, 1 << 30),
-                   "Longest sequence; one that is longer is drawn again."),
-        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Sequences of a batch."),
-        sim::field("batches", &W::batches, Unit::count, sim::between(1, 1 << 16), "How many are drawn.")};
+                   "Longest sequence; longer ones are drawn again."),
+        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Sequences in a batch."),
+        sim::field("batches", &W::batches, Unit::count, sim::between(1, 1 << 16), "Number of batches drawn.")};
   }
 };
 
@@ -78,9 +83,9 @@ struct PoliciesParams {
   policies::SequenceGroupingRegistry::Choice groups;
   sim::Node passes;
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::choice("groups", &PoliciesParams::groups, "flexsp", "How the sequences of a batch share devices."),
-        passes_field(&PoliciesParams::passes)};
+    return sim::FieldTable{sim::choice("groups", &PoliciesParams::groups, "flexsp",
+                                       "How the sequences of a batch are divided among devices."),
+                           passes_field(&PoliciesParams::passes)};
   }
 };
 
@@ -95,12 +100,13 @@ struct Sections {
   static constexpr auto fields() {
     using S = Sections;
     return sim::FieldTable{
-        sim::field("costs", &S::costs, "What sequences cost, as profiled; null: they are priced on machine and model."),
-        sim::field("machine", &S::machine, "Devices, nodes, host; null: costs are stated."),
-        sim::field("model", &S::model, "The forward graph, of one layer after the other; null: costs are stated."),
-        sim::section("plan", &S::plan, "What is free beside the groups, where costs are priced."),
-        sim::section("workload", &S::workload, "Lengths and batches."),
-        sim::section("policies", &S::policies, "How sequences share devices."),
+        sim::field("costs", &S::costs, "Profiled costs of sequences; null: they are priced from machine and model."),
+        sim::field("machine", &S::machine, "Devices, nodes and host; null: costs are stated."),
+        sim::field("model", &S::model,
+                   "The model as a forward graph of one layer after the other; null: costs are stated."),
+        sim::section("plan", &S::plan, "Further choices of the plan beside the groups, used if costs are priced."),
+        sim::section("workload", &S::workload, "Sequence lengths and batches."),
+        sim::section("policies", &S::policies, "How sequences are divided among devices."),
         sim::section("run", &S::run, "Seed of the run.")};
   }
 };

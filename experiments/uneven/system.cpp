@@ -31,16 +31,16 @@ const FigureTable<Result>& result_table() {
   using R = Result;
   static const FigureTable<R> table{
       {"status", "", "`ok` or `infeasible`.", [](const R&) { return std::string("ok"); }},
-      {"iteration_s", "s", "A step, mean over batches.", [](const R& r) { return r.of_batches(r.seconds); }},
+      {"iteration_s", "s", "Time of a step, mean over batches.", [](const R& r) { return r.of_batches(r.seconds); }},
       {"bound_s", "s",
-       "The same if all devices were busy alike, without all-to-all, in as few micro-batches as memory allows.",
+       "Lower bound of the step: all devices equally busy, no all-to-all, and as few micro-batches as memory allows.",
        [](const R& r) { return r.of_batches(r.bound_s); }},
-      {"tokens_per_s", "1/s", "Of all batches.", [](const R& r) { return r.tokens / r.seconds; }},
-      {"batch.{tokens,longest}", "tokens", "Of a batch; the longest sequence of all.",
+      {"tokens_per_s", "1/s", "Tokens of all batches per second.", [](const R& r) { return r.tokens / r.seconds; }},
+      {"batch.{tokens,longest}", "tokens", "Mean tokens of a batch; tokens of the longest sequence of all.",
        [](const R& r) { return r.of_batches(r.tokens); }, [](const R& r) { return r.longest; }},
-      {"batch.{micro_batches,groups}", "", "Of a batch; of a micro-batch.",
+      {"batch.{micro_batches,groups}", "", "Mean micro-batches of a batch; mean groups of a micro-batch.",
        [](const R& r) { return r.of_batches(r.micro_batches); }, [](const R& r) { return r.groups / r.micro_batches; }},
-      {"token_share.*", "ratio", "Of tokens, those in groups of so many devices.",
+      {"token_share.*", "ratio", "Share of tokens in groups of this many devices.",
        [](const R& r) {
          Node all = Node::object();
          for (std::size_t k = 0; k < r.token_share.size(); ++k)
@@ -48,17 +48,18 @@ const FigureTable<Result>& result_table() {
          return all;
        }},
       {"costs.{square_s,linear_s,fixed_s,least_s,update_s}", "s",
-       "Of a token times a token; of a token; of a micro-batch beside them. Then the least that a micro-batch takes "
-       "beside `fixed_s`: gathers and sums of parameters, launches; the optimizer's update, once a step.",
+       "Costs per token times token, per token, and per micro-batch on top. `least_s`: shortest time of a micro-batch "
+       "beside `fixed_s` (gathers and reductions of parameters, launches). `update_s`: the optimizer step, once per "
+       "step.",
        [](const R& r) { return r.prices.costs.square_s; }, [](const R& r) { return r.prices.costs.linear_s; },
        [](const R& r) { return r.prices.costs.fixed_s; }, [](const R& r) { return r.prices.costs.floor_s; },
        [](const R& r) { return r.prices.update_s; }},
-      {"costs.device_tokens", "tokens", "That a device has memory for.",
+      {"costs.device_tokens", "tokens", "Tokens that fit in the memory of a device.",
        [](const R& r) { return r.prices.costs.device_tokens; }},
       {"costs.fit_error", "ratio",
-       "Of square_s and linear_s on the passes that they are fitted on, the furthest; 0 where they are stated.",
+       "Largest relative error of square_s and linear_s on the passes that they are fitted to; 0 if costs are stated.",
        [](const R& r) { return r.prices.fit_error; }},
-      {"costs.exchange_s.*", "s", "Of a token, in groups of so many devices.", [](const R& r) {
+      {"costs.exchange_s.*", "s", "All-to-all time per token in groups of this many devices.", [](const R& r) {
          Node all = Node::object();
          for (std::size_t k = 0; k < r.prices.costs.exchange_s.size(); ++k)
            all.set(fmt::format("{}", std::int64_t{1} << k), Node::real(r.prices.costs.exchange_s[k]));
@@ -185,7 +186,7 @@ class UnevenExperiment final : public ConfigExperiment {
 System uneven_batches_system() {
   return {
       .name = "uneven_batches",
-      .doc = "Training batches of unlike sequences, shared out over groups of devices (FlexSP).",
+      .doc = "Training batches of sequences of unlike length, divided among groups of devices (FlexSP).",
       .fields = describe_sections<uneven::Sections>,
       .figures = figures_or_reason(uneven::result_table().infos()),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
