@@ -28,9 +28,10 @@ struct LinearCost {
     using sim::Unit;
     constexpr sim::Range kTime = sim::between(0, 1e3);
     return sim::FieldTable{
-        sim::required(sim::field("start", &LinearCost::start_s, Unit::seconds, kTime, "Of each one.")),
+        sim::required(
+            sim::field("start", &LinearCost::start_s, Unit::seconds, kTime, "Fixed time of each message or product.")),
         sim::required(sim::field("each", &LinearCost::each_s, Unit::seconds, kTime,
-                                 "Of an element; of products: of a multiplication and its addition."))};
+                                 "Time per element; for products, per multiplication and its addition."))};
   }
 };
 
@@ -38,11 +39,12 @@ struct CostParams {
   LinearCost exchange, gather, scatter, product, all_reduce;
   static constexpr auto fields() {
     using C = CostParams;
-    return sim::FieldTable{sim::required(sim::field("exchange", &C::exchange, "All-to-all between nodes.")),
-                           sim::required(sim::field("gather", &C::gather, "All-gather inside a node.")),
-                           sim::required(sim::field("scatter", &C::scatter, "Reduce-scatter inside a node.")),
-                           sim::required(sim::field("product", &C::product, "Products of experts and of attention.")),
-                           sim::required(sim::field("all_reduce", &C::all_reduce, "Sum of gradients between nodes."))};
+    return sim::FieldTable{
+        sim::required(sim::field("exchange", &C::exchange, "All-to-all between nodes.")),
+        sim::required(sim::field("gather", &C::gather, "All-gather inside a node.")),
+        sim::required(sim::field("scatter", &C::scatter, "Reduce-scatter inside a node.")),
+        sim::required(sim::field("product", &C::product, "Products of experts and of attention.")),
+        sim::required(sim::field("all_reduce", &C::all_reduce, "All-reduce of gradients between nodes."))};
   }
 };
 
@@ -74,15 +76,17 @@ struct ScheduleParams {
     using sim::Unit;
     using S = ScheduleParams;
     return sim::FieldTable{
-        sim::required(sim::field("name", &S::name, "Of the schedule.")),
-        sim::field("separate_links", &S::separate_links,
-                   "Whether gathers inside a node go beside the exchange between nodes; else both are one queue."),
-        sim::field("own_degrees", &S::own_degrees,
-                   "Whether forward and backward pass have a number of chunks each; else one for both."),
+        sim::required(sim::field("name", &S::name, "Name of the schedule.")),
+        sim::field(
+            "separate_links", &S::separate_links,
+            "Whether gathers inside a node overlap with the exchange between nodes; if not, both share one queue."),
+        sim::field(
+            "own_degrees", &S::own_degrees,
+            "Whether forward and backward pass each have their own number of chunks; if not, both have the same."),
         sim::field("gradients", &S::gradients,
-                   "When gradients are summed: after the backward pass; beside the attention of layers before; in the "
-                   "exchange's gaps too, as much as shortens the whole (FSMoE)."),
-        sim::field("degrees", &S::degrees, Unit::count, sim::between(1, 1024), "Numbers of chunks that are tried.")};
+                   "When gradients are reduced: after the backward pass; overlapping with the attention of earlier "
+                   "layers; or also in the gaps of the exchange, as far as that shortens the whole (FSMoE)."),
+        sim::field("degrees", &S::degrees, Unit::count, sim::between(1, 1024), "Numbers of chunks to try.")};
   }
 };
 

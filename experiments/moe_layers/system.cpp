@@ -31,19 +31,20 @@ struct GridParams {
     using sim::Unit;
     using G = GridParams;
     return sim::FieldTable{
-        sim::field("batch", &G::batch, Unit::count, sim::between(1, 1 << 16), "Sequences of a node."),
-        sim::field("sequence", &G::sequence, Unit::tokens, sim::between(1, 1 << 24), "Of one of them."),
-        sim::field("width", &G::width, Unit::count, sim::between(1, 1 << 20), "Of a token."),
+        sim::field("batch", &G::batch, Unit::count, sim::between(1, 1 << 16), "Sequences per node."),
+        sim::field("sequence", &G::sequence, Unit::tokens, sim::between(1, 1 << 24), "Tokens of a sequence."),
+        sim::field("width", &G::width, Unit::count, sim::between(1, 1 << 20), "Width of a token (hidden size)."),
         sim::field("inner_ratio", &G::inner_ratio, Unit::none, sim::between(1, 64),
-                   "Width inside an expert over that of a token."),
-        sim::field("products", &G::products, Unit::count, sim::between(1, 8), "Of an expert: 2, gated ones 3."),
+                   "Width inside an expert over the width of a token."),
+        sim::field("products", &G::products, Unit::count, sim::between(1, 8),
+                   "Matrix products of an expert: 2, or 3 for gated ones."),
         sim::field("factor", &G::factor, Unit::none, sim::between(0.01, 1e4),
-                   "Rows of experts for each token: choices times capacity."),
+                   "Expert rows for each token: choices times capacity."),
         sim::field("imbalance", &G::imbalance, Unit::ratio, sim::between(1, 1e4),
-                   "Rows of the busiest node's experts over the mean of all: all wait for it."),
-        sim::field("shared_by", &G::shared_by, Unit::count, sim::between(1, 4096), "Ranks that share an expert."),
-        sim::field("tensor", &G::tensor, Unit::count, sim::between(1, 4096), "Ranks that share attention."),
-        sim::field("layers", &G::layers, Unit::layers, sim::between(1, 10'000), "Equal ones, in a step.")};
+                   "Rows of the experts on the busiest node, for which all wait, over the mean of all nodes."),
+        sim::field("shared_by", &G::shared_by, Unit::count, sim::between(1, 4096), "Ranks that split an expert."),
+        sim::field("tensor", &G::tensor, Unit::count, sim::between(1, 4096), "Ranks that split attention."),
+        sim::field("layers", &G::layers, Unit::layers, sim::between(1, 10'000), "Number of equal layers in a step.")};
   }
 };
 
@@ -57,11 +58,12 @@ struct Sections {
     using S = Sections;
     return sim::FieldTable{
         sim::field("costs", &S::costs,
-                   "What messages and products take, as fitted on a machine; null: they are fitted to `machine`."),
-        sim::field("machine", &S::machine, "Devices, nodes, host, as of training; null: costs are stated."),
-        sim::section("layer", &S::layer, "Sizes; of lists, every combination is run."),
-        sim::required(sim::field("schedules", &S::schedules, "How the layers are run; the first is compared with.")),
-        sim::section("run", &S::run, "Not used: nothing is drawn.")};
+                   "Cost lines of messages and products, as fitted on a machine; null: they are fitted to `machine`."),
+        sim::field("machine", &S::machine, "Devices, nodes and host, as in training; null: costs are stated."),
+        sim::section("layer", &S::layer, "Sizes of the layer; with lists, every combination is run."),
+        sim::required(sim::field("schedules", &S::schedules,
+                                 "Schedules by which the layers are run; the others are compared with the first.")),
+        sim::section("run", &S::run, "Not used, as nothing is random.")};
   }
 };
 
@@ -86,15 +88,18 @@ struct OneSchedule {
 const FigureTable<OneSchedule>& schedule_table() {
   using O = OneSchedule;
   static const FigureTable<O> table{
-      {"{step_s,closed_form_s}", "s", "A step of all layers, mean over sizes: by events, by the closed form.",
+      {"{step_s,closed_form_s}", "s",
+       "Time of a step of all layers, mean over sizes: simulated, and by the closed form.",
        [](const O& o) { return o.of(o.own.seconds); }, [](const O& o) { return o.of(o.own.closed_s); }},
-      {"speedup", "ratio", "Over the first schedule, mean over sizes.",
+      {"speedup", "ratio", "Speed-up over the first schedule, mean over sizes.",
        [](const O& o) { return o.of(o.own.speedups); }},
-      {"closed_form_error", "ratio", "Closed form less events over events, the furthest of all sizes.",
+      {"closed_form_error", "ratio",
+       "Relative error of the closed form, (closed form - simulation) / simulation, furthest from 0 over all sizes.",
        [](const O& o) { return o.own.furthest; }},
-      {"unlike_degrees", "ratio", "Of the sizes, those whose backward pass has another number of chunks.",
+      {"unlike_degrees", "ratio",
+       "Share of sizes whose backward pass has a different number of chunks than the forward pass.",
        [](const O& o) { return o.of(o.own.unlike); }},
-      {"chunks", "", "Of the forward pass, mean over sizes.", [](const O& o) { return o.of(o.own.chunks); }}};
+      {"chunks", "", "Chunks of the forward pass, mean over sizes.", [](const O& o) { return o.of(o.own.chunks); }}};
   return table;
 }
 
@@ -109,15 +114,17 @@ const FigureTable<Result>& result_table() {
   using R = Result;
   static const FigureTable<R> table{
       {"status", "", "`ok`.", [](const R&) { return std::string("ok"); }},
-      {"sizes", "", "Layers of unlike sizes that were run.", [](const R& r) { return r.layers; }},
+      {"sizes", "", "Number of different layer sizes that were run.", [](const R& r) { return r.layers; }},
       {"costs.{exchange,gather,scatter,product,all_reduce}.{start_s,each_s}", "s",
-       "Of a message, of sums of gradients too, and of each element; of a product, and of each multiplication.",
+       "Cost lines: time of a message (gradient reduction too) and of each element in it; time of a product and of "
+       "each multiplication in it.",
        [](const R& r) { return written(r.costs.costs.exchange); },
        [](const R& r) { return written(r.costs.costs.gather); },
        [](const R& r) { return written(r.costs.costs.scatter); },
        [](const R& r) { return written(r.costs.costs.product); },
        [](const R& r) { return written(r.costs.costs.all_reduce); }},
-      {"costs.fit_error", "ratio", "Of these lines on what they are fitted to, the furthest; 0 where they are stated.",
+      {"costs.fit_error", "ratio",
+       "Largest relative error of these lines on the data that they are fitted to; 0 if costs are stated.",
        [](const R& r) { return r.costs.furthest; }},
       {"schedules.*", schedule_table().infos(), [](const R& r) {
          Node all = Node::object();
@@ -283,7 +290,7 @@ class MoeLayersExperiment final : public ConfigExperiment {
 System moe_layers_system() {
   return {
       .name = "moe_layers",
-      .doc = "Layers with experts in training: chunks of exchange, gathers and products on three resources.",
+      .doc = "Training of layers with experts: chunks of exchange, gathers and products on three resources.",
       .fields = describe_sections<moe_layers::Sections>,
       .figures = moe_layers::result_table().infos(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

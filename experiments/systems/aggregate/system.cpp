@@ -26,8 +26,9 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        names_part(sim::field("part", &M::part, sim::Unit::reference, sim::any_value(), "A part of kind pim_spmm.")),
-        sim::annotated(sim::field("override", &M::override_, "Fields that replace the part's."),
+        names_part(sim::field("part", &M::part, sim::Unit::reference, sim::any_value(),
+                              "Memory with DPUs, a part of kind pim_spmm.")),
+        sim::annotated(sim::field("override", &M::override_, "Fields of the part to change."),
                        [](sim::FieldInfo& info, const sim::RegistrySet*) {
                          info.nested = sim::describe_params<hw::PimSpmmParams>();
                        }),
@@ -58,10 +59,10 @@ struct WorkloadParams {
         sim::field("edges", &W::edges, Unit::count, sim::between(1, std::int64_t{1} << 36), "Non-zeros of A."),
         sim::field("features", &W::features, Unit::count, sim::between(1, 1 << 16), "Columns of B."),
         sim::field("degree_cv", &W::degree_cv, Unit::ratio, sim::between(0, 100),
-                   "Deviation of the edges a node over their mean; log-normal. 0: all have as many."),
-        sim::field("order", &W::order, "Of the rows: random, or by_degree, the most edges first."),
+                   "Coefficient of variation of the edges per node (log-normal); 0: all nodes have the same number."),
+        sim::field("order", &W::order, "Order of the rows: random, or by_degree (most edges first)."),
         sim::field("element_bytes", &W::element_bytes, Unit::bytes, sim::between(1, 8),
-                   "Of a value; the part's rates are those of 4."),
+                   "Bytes of a value; the part's rates are for 4 bytes."),
     };
   }
 };
@@ -75,11 +76,12 @@ struct PolicyParams {
     using P = PolicyParams;
     return sim::FieldTable{
         sim::field("sparse_parts", &P::sparse_parts, sim::Unit::count, sim::between(1, 1 << 20),
-                   "Column parts of A, a divisor of the part's groups; null: as the tuner finds."),
-        sim::field("format", &P::format, "Of A: csr, or coo, which cuts rows where non-zeros are balanced."),
-        sim::field("over_dpus", &P::over_dpus, "What DPUs have equally much of: row or nnz."),
-        sim::field("over_tasklets", &P::over_tasklets, "What the tasklets of a DPU have equally much of: row or nnz."),
-        sim::field("tasklets", &P::tasklets, sim::Unit::count, sim::between(1, 64), "Of a DPU."),
+                   "Number of column parts of A, a divisor of the part's groups; null: as found by the tuner."),
+        sim::field("format", &P::format, "Format of A: csr, or coo, which may cut rows to balance non-zeros."),
+        sim::field("over_dpus", &P::over_dpus, "What is balanced over DPUs: rows (row) or non-zeros (nnz)."),
+        sim::field("over_tasklets", &P::over_tasklets,
+                   "What is balanced over the tasklets of a DPU: rows (row) or non-zeros (nnz)."),
+        sim::field("tasklets", &P::tasklets, sim::Unit::count, sim::between(1, 64), "Tasklets per DPU."),
     };
   }
 };
@@ -87,7 +89,8 @@ struct PolicyParams {
 struct RunParams {
   std::int64_t seed = 1;
   static constexpr auto fields() {
-    return sim::FieldTable{sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of the degrees.")};
+    return sim::FieldTable{
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Seed of the drawn degrees.")};
   }
 };
 
@@ -98,10 +101,10 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::section("machine", &S::machine, "DPUs and their host."),
+    return sim::FieldTable{sim::section("machine", &S::machine, "The DPUs and their host."),
                            sim::section("workload", &S::workload, "The graph and its features."),
                            sim::section("policies", &S::policies, "How the matrices are divided."),
-                           sim::section("run", &S::run, "The run.")};
+                           sim::section("run", &S::run, "Seed of the run.")};
   }
 };
 
@@ -208,10 +211,12 @@ class AggregateExperiment final : public ConfigExperiment {
 }  // namespace aggregate
 
 System aggregate_system() {
-  return {.name = "aggregate",
-          .doc = "The sparse product of a graph neural network on UPMEM with its host (PyGim), and on the CPU alone.",
-          .fields = describe_sections<aggregate::Sections>,
-          .read = read_as<aggregate::AggregateExperiment>};
+  return {
+      .name = "aggregate",
+      .doc =
+          "Prices the sparse product of a graph neural network on UPMEM with its host (PyGim), and on the CPU alone.",
+      .fields = describe_sections<aggregate::Sections>,
+      .read = read_as<aggregate::AggregateExperiment>};
 }
 
 }  // namespace orrery::experiments

@@ -25,10 +25,10 @@ struct MachineParams {
     using sim::Unit;
     using M = MachineParams;
     return sim::FieldTable{
-        names_part(
-            sim::required(sim::field("memory", &M::memory, Unit::reference, sim::any_value(), "A part of kind dram."))),
-        sim::field("override", &M::override_, "Fields that replace the memory's."),
-        sim::field("controller", &M::controller, "Its controller."),
+        names_part(sim::required(
+            sim::field("memory", &M::memory, Unit::reference, sim::any_value(), "Memory, a part of kind dram."))),
+        sim::field("override", &M::override_, "Fields of the memory part to change."),
+        sim::field("controller", &M::controller, "The memory controller."),
     };
   }
 };
@@ -38,9 +38,9 @@ struct RunParams {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Of the traffic."),
+        sim::field("seed", &RunParams::seed, Unit::none, sim::at_least(0), "Seed of the traffic."),
         sim::field("replications", &RunParams::replications, Unit::count, sim::between(1, 1000),
-                   "Runs with traffic of their own; figures are of all together."),
+                   "Number of runs, each with its own traffic; figures are over all of them."),
     };
   }
 };
@@ -51,7 +51,7 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Memory and controller.")),
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "The memory and its controller.")),
                            sim::section("workload", &S::workload, "Traffic."),
                            sim::section("run", &S::run, "Seed and repetitions.")};
   }
@@ -159,7 +159,7 @@ class DramExperiment final : public ConfigExperiment {
 
 System dram_system() {
   return {.name = "dram",
-          .doc = "Traffic through a memory controller whose every choice is a parameter.",
+          .doc = "Simulates traffic through a memory controller, every choice of which is a parameter.",
           .fields = describe_sections<dram::Sections>,
           .read = read_as<dram::DramExperiment>};
 }

@@ -34,17 +34,17 @@ struct HostParams {
     using sim::Unit;
     return sim::FieldTable{
         names_part(sim::field("part", &H::part, Unit::reference, sim::any_value(),
-                              "A CPU that computes experts; empty: it only keeps them.")),
+                              "CPU of the host, which computes experts; empty: the host only stores them.")),
         sim::annotated(
-            sim::field("override", &H::override_, "Fields that replace the part's."),
+            sim::field("override", &H::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
         sim::field("sockets", &H::sockets, Unit::count, sim::between(1, 64),
-                   "CPUs, among which each expert is divided: each reads what lies in its own memory."),
+                   "Number of CPU sockets, among which each expert is divided; each reads from its own memory."),
         sim::field("efficiency", &H::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Of the engine's expert kernels against the part's cost model."),
+                   "Efficiency of the engine's expert kernels relative to the cost model."),
         sim::field("layer_gap", &H::layer_gap_s, Unit::seconds, sim::between(0, 1),
-                   "A layer that uses the host takes so much more: activations there and back, threads that meet."),
-        sim::field("weights", &H::weights, "Format of the host's experts; null: that of the GPU's.")};
+                   "Extra time of a layer that uses the host: activations there and back, threads that synchronise."),
+        sim::field("weights", &H::weights, "Format of the experts on the host; null: as on the GPU.")};
   }
 };
 
@@ -62,25 +62,25 @@ struct MachineParams {
     using sim::Unit;
     return sim::FieldTable{
         names_part(sim::required(
-            sim::field("part", &M::part, Unit::reference, sim::any_value(), "The GPU, a part of the catalog."))),
+            sim::field("part", &M::part, Unit::reference, sim::any_value(), "GPU, a part from the catalog."))),
         sim::annotated(
-            sim::field("override", &M::override_, "Fields that replace the part's."),
+            sim::field("override", &M::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
         sim::field("devices", &M::devices, Unit::count, sim::between(1, 1024),
-                   "GPUs that share every layer (tensor parallelism); each has a link of its own."),
+                   "GPUs that split every layer (tensor parallelism); each has its own link to the host."),
         sim::field("ranks", &M::ranks, Unit::count, sim::between(1, 4096),
-                   "Ranks among which experts are placed (expert parallelism), each of `devices` GPUs. Each does the "
-                   "dense part of its texts."),
-        sim::field("node", &M::node, "What joins the GPUs of ranks."),
-        sim::field("host", &M::host, "CPUs and their memory, where experts lie that the GPUs have no room for."),
-        sim::field("link", &M::link, Unit::reference, sim::any_value(), "Link of the catalog from host to GPU."),
-        names_part(sim::field("storage", &M::storage, Unit::reference, sim::any_value(),
-                              "Drive that has all experts, where the host's memory does not: a memory part of the "
-                              "catalog; empty: none.")),
+                   "Ranks among which experts are placed (expert parallelism), each of `devices` GPUs. Each rank "
+                   "computes the dense part of its own texts."),
+        sim::field("node", &M::node, "Nodes that the GPUs of the ranks are in, and their network."),
+        sim::field("host", &M::host, "CPUs and their memory, which hold the experts that do not fit on the GPUs."),
+        sim::field("link", &M::link, Unit::reference, sim::any_value(), "Link from the catalog between host and GPU."),
+        names_part(sim::field(
+            "storage", &M::storage, Unit::reference, sim::any_value(),
+            "Drive that holds all experts if host memory does not, a memory part from the catalog; empty: none.")),
         sim::field("memory_margin", &M::memory_margin, Unit::ratio, sim::between(0, 0.99),
-                   "Share of the GPU's memory that is kept from weights and keys."),
+                   "Share of GPU memory that weights and KV cache may not use."),
         sim::field("step_gap", &M::step_gap_s, Unit::seconds, sim::between(0, 10),
-                   "A step takes so much more: the engine's host between two steps."),
+                   "Extra time of a step: work of the engine on the CPU between two steps."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of GPU and host.")};
   }
 };
@@ -92,7 +92,7 @@ struct BitLevel {
     return sim::FieldTable{
         sim::required(sim::field("weights", &BitLevel::weights, "Format of an expert's weights at this level.")),
         sim::required(sim::field("share", &BitLevel::share, sim::Unit::ratio, sim::between(0, 1),
-                                 "Of a token's experts, or of all experts, that are computed with it."))};
+                                 "Share of a token's experts, or of all experts, that are computed at this level."))};
   }
 };
 
@@ -111,13 +111,13 @@ struct BitsParams {
   static constexpr auto fields() {
     using P = BitsParams;
     return sim::FieldTable{
-        sim::required(sim::field("levels", &P::levels, "Numbers of bits, the fewest first; 2 to 8 levels.")),
+        sim::required(sim::field("levels", &P::levels, "Levels of precision, fewest bits first; 2 to 8 levels.")),
         sim::field("by", &P::by,
-                   "Who has a level: each choice of a token, as a second router says; or each expert, those chosen "
-                   "most often the most bits."),
+                   "What a level is assigned to. `token`: each choice of a token, by a second router. `expert`: each "
+                   "expert, with the most bits for those chosen most often."),
         sim::field("nested", &P::nested,
-                   "Whether a level adds bits to the one below it; else each is a copy of all weights."),
-        sim::field("seed", &P::seed, sim::Unit::none, sim::at_least(0), "Of the second router's draws.")};
+                   "Whether a level adds bits to the one below it; if not, each is a full copy of the weights."),
+        sim::field("seed", &P::seed, sim::Unit::none, sim::at_least(0), "Seed of the draws of the second router.")};
   }
 };
 
@@ -133,18 +133,18 @@ struct ModelParams {
     using sim::Unit;
     return sim::FieldTable{
         names_model(sim::required(sim::field("config", &M::config, Unit::reference, sim::any_value(),
-                                             "A model with experts: a config.json, or \"catalog:NAME\"."))),
-        sim::field("dtype", &M::dtype, "Of activations, and of weights without a format."),
-        sim::field("weight_format", &M::weight_format, "Of projections and feed-forward; null: as published."),
-        sim::field("expert_format", &M::expert_format, "Of experts; null: as weight_format, else as published."),
+                                             "Model with experts: a config.json, or \"catalog:NAME\"."))),
+        sim::field("dtype", &M::dtype, "Number format of activations, and of weights without a format of their own."),
+        sim::field("weight_format", &M::weight_format,
+                   "Weight format of projections and feed-forward; null: as published."),
+        sim::field("expert_format", &M::expert_format,
+                   "Weight format of experts; null: as weight_format, or else as published."),
         sim::field("active", &M::active, Unit::count, sim::between(1, 1 << 14),
-                   "Experts that a token uses of those its router chose, the best first; null: all."),
-        sim::field("bits", &M::bits,
-                   "Experts in several numbers of bits, as D2MoE has them; null: all as expert_format."),
-        sim::field(
-            "modules", &M::modules, Unit::count, sim::between(0, 1 << 24),
-            "Intermediate size of each expert, where they are unlike as Duo-LLM's; 0: the layer is skipped. Empty: "
-            "all as the model says.")};
+                   "Experts that a token uses of those that its router chose, the best first; null: all."),
+        sim::field("bits", &M::bits, "Experts in several precisions, as in D2MoE; null: all as expert_format."),
+        sim::field("modules", &M::modules, Unit::count, sim::between(0, 1 << 24),
+                   "Intermediate size of each expert, for experts of unlike sizes as in Duo-LLM; 0: the layer is "
+                   "skipped. Empty: all as in the model.")};
   }
 };
 
@@ -156,14 +156,16 @@ struct WorkloadParams {
     using W = WorkloadParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("router", &W::router, "Who chooses which experts: a trace or a generator.")),
-        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Texts that go side by side."),
+        sim::required(sim::field("router", &W::router, "Which experts tokens choose: a router trace or a generator.")),
+        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Batch size in texts."),
         sim::field("chunk", &W::chunk, Unit::tokens, sim::between(1, 1 << 20),
-                   "Tokens of a text in a step: 1 decodes, more are chunks of a prompt."),
+                   "Tokens of a text in a step; 1: decode, more: chunks of a prompt."),
         sim::field("context", &W::context, Unit::tokens, sim::between(1, 1 << 24),
-                   "Tokens that a text has before, in every step."),
-        sim::field("skip", &W::skip, Unit::count, sim::at_least(0), "First steps, which fill the caches, not counted."),
-        sim::field("steps", &W::steps, Unit::count, sim::at_least(1), "Steps at most; null: all that the trace has.")};
+                   "Tokens that each text already has, in every step."),
+        sim::field("skip", &W::skip, Unit::count, sim::at_least(0),
+                   "First steps, which fill the caches and are not counted."),
+        sim::field("steps", &W::steps, Unit::count, sim::at_least(1),
+                   "Most steps to run; null: all that the trace has.")};
   }
 };
 
@@ -182,12 +184,13 @@ struct PrefetchParams {
     using P = PrefetchParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field(
-            "accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
-            "Chance that an expert of a coming layer is predicted; a wrong one is in its place. 0: no prefetch."),
-        sim::field("layers", &P::layers, Unit::count, sim::between(1, 1024), "Layers ahead, the nearest first."),
+        sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
+                   "Probability that an expert of a coming layer is predicted correctly; a wrong one takes its place "
+                   "otherwise. 0: no prefetch."),
+        sim::field("layers", &P::layers, Unit::count, sim::between(1, 1024),
+                   "Number of layers to predict ahead, the nearest first."),
         sim::field("across", &P::across,
-                   "Whether the next step's layers are predicted too, as by a predictor that reads the prompt."),
+                   "Whether layers of the next step are predicted too, as by a predictor that reads the prompt."),
         sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of the predictions.")};
   }
 };
@@ -216,11 +219,15 @@ struct ExchangeParams {
   static constexpr auto fields() {
     using P = ExchangeParams;
     return sim::FieldTable{
-        sim::field("rows", &P::rows, "Which rank rows come from: that of their text, or that of the layer before."),
-        sim::field("once", &P::once, "What a token goes to once: each of its experts, each rank or each node of them."),
-        sim::field("dispatch", &P::dispatch, "Type of rows on their way to experts; null: that of activations."),
+        sim::field("rows", &P::rows,
+                   "Rank that sends the rows: that of their text (`home`), or where the layer before was computed "
+                   "(`onward`)."),
+        sim::field("once", &P::once,
+                   "What a token is sent to once: each of its experts, or each rank or node that holds any of them."),
+        sim::field("dispatch", &P::dispatch, "Number format of rows sent to experts; null: that of activations."),
         sim::field("in_turns", &P::in_turns,
-                   "Whether each rank's texts make two halves, of which one computes while the other's rows travel.")};
+                   "Whether the texts of each rank are split into two halves, one of which computes while the other's "
+                   "rows travel.")};
   }
 };
 
@@ -242,27 +249,29 @@ struct PolicyParams {
     using P = PolicyParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::choice("cache", &P::cache, "lru", "Which experts stay in the GPU's memory."),
-        sim::choice("schedule", &P::schedule, "host", "Where experts are computed that are not there."),
-        sim::choice("order", &P::order, "by_expert", "Which missing experts, or levels of them, come first."),
-        sim::field("as_they_come", &P::as_they_come,
-                   "Whether the GPU computes each expert once it has arrived; else all once the last has."),
-        sim::choice("groups", &P::groups, "arrival", "Which of the tokens that wait share a step."),
+        sim::choice("cache", &P::cache, "lru", "Which experts stay in GPU memory."),
+        sim::choice("schedule", &P::schedule, "host", "Where experts that are not in GPU memory are computed."),
+        sim::choice("order", &P::order, "by_expert", "Order in which missing experts, or levels of them, are fetched."),
+        sim::field(
+            "as_they_come", &P::as_they_come,
+            "Whether the GPU computes each expert as soon as it arrives; if not, all after the last has arrived."),
+        sim::choice("groups", &P::groups, "arrival", "Which of the waiting tokens share a step."),
         sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
-                   "Steps' worth of texts that `groups` chooses from: `batch` times so many go side by side."),
+                   "Number of batches of texts that `groups` chooses from."),
         sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
-                   "Of the experts, that the GPUs have slots for; null: as many as fit."),
-        sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in the host's memory."),
+                   "Share of the experts for which the GPUs have slots; null: as many as fit."),
+        sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in host memory."),
         sim::field("host_share", &P::host_share, Unit::ratio, sim::between(0, 1),
-                   "With a drive: of the experts, that the host's memory keeps; null: as many as fit."),
+                   "With a drive: share of the experts that fit in host memory; null: as many as fit."),
         sim::field("spread", &P::spread,
-                   "Whether all layers have as many slots, the first layers all of theirs, or all layers one cache."),
-        sim::field("prefetch", &P::prefetch, "Experts of coming layers that are copied ahead while the link is idle."),
+                   "How slots are spread. `even`: the same number in all layers. `front`: the first layers have all of "
+                   "theirs. `pooled`: one cache for all layers."),
+        sim::field("prefetch", &P::prefetch, "Prefetch of experts of coming layers while the link is idle."),
         sim::choice("placement", &P::placement, "contiguous",
                     "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
         sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
-                   "Slots of a layer, over all ranks, beyond one an expert."),
-        sim::field("exchange", &P::exchange, "Of rows between ranks.")};
+                   "Expert slots of a layer, over all ranks, beyond one for each expert."),
+        sim::field("exchange", &P::exchange, "Exchange of rows between ranks.")};
   }
 };
 
@@ -282,11 +291,12 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "GPU, host and link.")),
-                           sim::required(sim::section("model", &S::model, "A model with experts.")),
-                           sim::required(sim::section("workload", &S::workload, "Router choices, batch, context.")),
-                           sim::section("policies", &S::policies, "Cache, schedule, prefetch."),
-                           sim::section("run", &S::run, "The run.")};
+    return sim::FieldTable{
+        sim::required(sim::section("machine", &S::machine, "GPUs, host and link.")),
+        sim::required(sim::section("model", &S::model, "The model, which has experts.")),
+        sim::required(sim::section("workload", &S::workload, "Router choices, batch and context.")),
+        sim::section("policies", &S::policies, "Cache, schedule, prefetch, placement and exchange of experts."),
+        sim::section("run", &S::run, "Seed of the run.")};
   }
 };
 

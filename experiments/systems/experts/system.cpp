@@ -243,10 +243,12 @@ class ExpertsExperiment final : public ConfigExperiment {
 }  // namespace experts
 
 System experts_system() {
-  return {.name = "experts",
-          .doc = "Mixture-of-experts inference with experts in several memories: caches, hosts that compute, prefetch.",
-          .fields = describe_sections<experts::Sections>,
-          .read = read_as<experts::ExpertsExperiment>};
+  return {
+      .name = "experts",
+      .doc =
+          "Mixture-of-experts inference with experts in several memories: caches, computation on the host, prefetch.",
+      .fields = describe_sections<experts::Sections>,
+      .read = read_as<experts::ExpertsExperiment>};
 }
 
 }  // namespace orrery::experiments

@@ -24,12 +24,13 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::annotated(sim::required(sim::field("function", &W::function, "Its name: zdt1, rastrigin, mixed …")),
-                       [](sim::FieldInfo& info, const sim::RegistrySet*) { info.suggestions = problem_names(); }),
+        sim::annotated(
+            sim::required(sim::field("function", &W::function, "Name of the function: zdt1, rastrigin, mixed …")),
+            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.suggestions = problem_names(); }),
         sim::field("dimensions", &W::dimensions, Unit::count, sim::between(0, 10'000),
-                   "Of functions that have any number; 0: as many as their source uses."),
+                   "Number of dimensions, for functions that allow any; 0: as many as their source uses."),
         sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1), "Share of a full run."),
-        sim::field("point", &W::point, "A value of each parameter, by its name."),
+        sim::field("point", &W::point, "Value of each parameter, by name."),
     };
   }
 };
@@ -38,7 +39,7 @@ struct RunParams {
   std::int64_t seed = 1;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of nothing: functions are exact.")};
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Not used: functions are exact.")};
   }
 };
 
@@ -138,7 +139,7 @@ class FunctionExperiment final : public ConfigExperiment {
 
 System function_system() {
   return {.name = "function",
-          .doc = "A test function at a point, to try searches on.",
+          .doc = "Evaluates a test function at a point, to try searches on.",
           .fields = describe_sections<Sections>,
           .read = read_as<FunctionExperiment>};
 }

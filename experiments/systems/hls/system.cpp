@@ -19,8 +19,8 @@ using sim::Node;
 struct MachineParams {
   std::string fpga = "alveo-u280";
   static constexpr auto fields() {
-    return sim::FieldTable{names_part(
-        sim::field("fpga", &MachineParams::fpga, sim::Unit::reference, sim::any_value(), "A part of kind fpga."))};
+    return sim::FieldTable{names_part(sim::field("fpga", &MachineParams::fpga, sim::Unit::reference, sim::any_value(),
+                                                 "FPGA, a part of kind fpga."))};
   }
 };
 
@@ -38,8 +38,10 @@ struct LoopParams {
   static constexpr auto fields() {
     using L = LoopParams;
     return sim::FieldTable{
-        sim::field("parallel", &L::parallel, sim::Unit::count, sim::between(1, 65536), "Copies of what is inside."),
-        sim::field("pipeline", &L::pipeline, "off; fine: iterations overlap, loops inside are unrolled."),
+        sim::field("parallel", &L::parallel, sim::Unit::count, sim::between(1, 65536),
+                   "Parallel copies of the loop body."),
+        sim::field("pipeline", &L::pipeline,
+                   "Pipelining. `off`: none. `fine`: iterations overlap, and loops inside are unrolled."),
     };
   }
 };
@@ -53,12 +55,14 @@ struct DesignParams {
     using D = DesignParams;
     return sim::FieldTable{
         sim::field("outer", &D::outer, "The outermost loop."),
-        sim::field("middle", &D::middle, "The loop in it."),
+        sim::field("middle", &D::middle, "The middle loop, inside the outermost."),
         sim::field("inner", &D::inner, "The innermost loop."),
-        sim::field("coarse", &D::coarse, "Whether a tile moves beside the computation of the one before."),
-        sim::field("cache", &D::cache, "Whether arrays are kept on chip."),
-        sim::field("tiles", &D::tiles, Unit::count, sim::between(1, 65536), "Pieces of the outermost loop."),
-        sim::field("interface_bits", &D::interface_bits, Unit::count, sim::between(8, 1024), "Of the memory port."),
+        sim::field("coarse", &D::coarse, "Whether a tile is transferred while the one before is computed."),
+        sim::field("cache", &D::cache, "Whether arrays are cached on chip."),
+        sim::field("tiles", &D::tiles, Unit::count, sim::between(1, 65536),
+                   "Number of tiles that the outermost loop is cut into."),
+        sim::field("interface_bits", &D::interface_bits, Unit::count, sim::between(8, 1024),
+                   "Width of the memory port in bits."),
     };
   }
 };
@@ -69,9 +73,9 @@ struct Sections {
   DesignParams design;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::section("machine", &S::machine, "The part."),
+    return sim::FieldTable{sim::section("machine", &S::machine, "The FPGA."),
                            sim::section("workload", &S::workload, "The loop nest."),
-                           sim::section("design", &S::design, "Its pragmas.")};
+                           sim::section("design", &S::design, "Pragmas of the design.")};
   }
 };
 
@@ -136,7 +140,7 @@ class HlsExperiment final : public ConfigExperiment {
 
 System hls_system() {
   return {.name = "hls",
-          .doc = "A loop nest under pragmas of high-level synthesis on an FPGA, in closed form.",
+          .doc = "Prices a loop nest under pragmas of high-level synthesis on an FPGA, in closed form.",
           .fields = describe_sections<hls::Sections>,
           .read = read_as<hls::HlsExperiment>};
 }

@@ -28,14 +28,16 @@ struct ProblemParams {
     using sim::Unit;
     using P = ProblemParams;
     return sim::FieldTable{
-        sim::field("parameters", &P::parameters, Unit::count, sim::between(1, 1 << 20), "Of the model."),
-        sim::field("domains", &P::domains, Unit::count, sim::between(1, 10'000), "Of the data."),
-        sim::field("tasks", &P::tasks, Unit::count, sim::between(1, 1000), "That count."),
-        sim::field("relevant", &P::relevant, Unit::count, sim::between(1, 10'000), "Domains that a task is made of."),
+        sim::field("parameters", &P::parameters, Unit::count, sim::between(1, 1 << 20),
+                   "Number of parameters of the model."),
+        sim::field("domains", &P::domains, Unit::count, sim::between(1, 10'000), "Number of domains of the data."),
+        sim::field("tasks", &P::tasks, Unit::count, sim::between(1, 1000), "Number of tasks whose loss counts."),
+        sim::field("relevant", &P::relevant, Unit::count, sim::between(1, 10'000),
+                   "Number of domains that a task consists of."),
         sim::field("condition", &P::condition, Unit::none, sim::between(1, 1e9),
-                   "Largest curvature of a domain over its least."),
+                   "Condition number of a domain: its largest over its smallest curvature."),
         sim::field("noise", &P::noise, Unit::none, sim::between(0, 1e6),
-                   "Standard deviation of a sample's gradient, each parameter.")};
+                   "Standard deviation of a sample's gradient, per parameter.")};
   }
 };
 
@@ -46,21 +48,21 @@ struct RoundsParams {
     using sim::Unit;
     using R = RoundsParams;
     return sim::FieldTable{
-        sim::field("rounds", &R::rounds, Unit::count, sim::between(1, 100'000), "Of training."),
-        sim::field("samples", &R::samples, Unit::count, sim::between(1, 1 << 30), "That a round trains on."),
-        sim::field("batch", &R::batch, Unit::count, sim::between(1, 1 << 24), "Samples of a step."),
+        sim::field("rounds", &R::rounds, Unit::count, sim::between(1, 100'000), "Number of training rounds."),
+        sim::field("samples", &R::samples, Unit::count, sim::between(1, 1 << 30), "Samples that a round trains on."),
+        sim::field("batch", &R::batch, Unit::count, sim::between(1, 1 << 24), "Samples in a step."),
         sim::field("probe", &R::probe, Unit::count, sim::between(1, 1 << 24),
                    "Samples of each domain and task whose gradients a policy sees before a round."),
         sim::field("rate", &R::rate, Unit::none, sim::positive(),
-                   "First learning rate; it falls linearly to zero over all steps.")};
+                   "Initial learning rate; it falls linearly to zero over all steps.")};
   }
 };
 
 struct PoliciesParams {
   policies::MixtureRegistry::Choice mixture;
   static constexpr auto fields() {
-    return sim::FieldTable{
-        sim::choice("mixture", &PoliciesParams::mixture, "dids", "Shares of the domains, before each round.")};
+    return sim::FieldTable{sim::choice("mixture", &PoliciesParams::mixture, "dids",
+                                       "Policy that chooses the shares of the domains before each round.")};
   }
 };
 
@@ -71,9 +73,9 @@ struct Sections {
   PlainRunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::section("problem", &S::problem, "Domains and tasks."),
-                           sim::section("training", &S::training, "Rounds, samples, rate."),
-                           sim::section("policies", &S::policies, "Who chooses shares."),
+    return sim::FieldTable{sim::section("problem", &S::problem, "The domains and the tasks."),
+                           sim::section("training", &S::training, "Rounds, samples and learning rate."),
+                           sim::section("policies", &S::policies, "Policy that chooses the shares of the domains."),
                            sim::section("run", &S::run, "Seed of the run.")};
   }
 };
@@ -92,15 +94,16 @@ const FigureTable<Result>& result_table() {
   using R = Result;
   static const FigureTable<R> table{
       {"status", "", "`ok`.", [](const R&) { return std::string("ok"); }},
-      {"loss.{first,final,best}", "", "Mean of the tasks: before the first step, after the last, the least there is.",
+      {"loss.{first,final,best}", "",
+       "Mean loss of the tasks: before the first step, after the last, and the lowest possible.",
        [](const R& r) { return r.first; }, [](const R& r) { return r.last; }, [](const R& r) { return r.best; }},
-      {"gap", "ratio", "Of what there was to gain, what is left.",
+      {"gap", "ratio", "Share of the possible gain in loss that is left at the end.",
        [](const R& r) { return (r.last - r.best) / (r.first - r.best); }},
-      {"overhead", "ratio", "Samples whose gradients were taken for the policy, over those trained on.",
+      {"overhead", "ratio", "Samples whose gradients were computed for the policy, over those trained on.",
        [](const R& r) { return r.probed / r.trained; }},
-      {"largest_share", "ratio", "Of the domains in the last round.",
+      {"largest_share", "ratio", "Largest share of a domain in the last round.",
        [](const R& r) { return *std::ranges::max_element(r.shares); }},
-      {"domains_used", "", "In the last round, as one over the sum of squared shares.",
+      {"domains_used", "", "Effective number of domains in the last round: one over the sum of squared shares.",
        [](const R& r) { return r.used(); }}};
   return table;
 }
@@ -270,7 +273,7 @@ class MixtureExperiment final : public ConfigExperiment {
 System mixture_system() {
   return {
       .name = "mixture",
-      .doc = "Training on several domains whose shares a policy chooses round by round.",
+      .doc = "Training on several domains, whose shares a policy chooses round by round.",
       .fields = describe_sections<mixture::Sections>,
       .figures = mixture::result_table().infos(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {

@@ -26,10 +26,10 @@ struct Part {
   static constexpr auto fields() {
     using sim::Unit;
     return sim::FieldTable{
-        names_part(
-            sim::required(sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Of the catalog."))),
+        names_part(sim::required(
+            sim::field("part", &Part::part, Unit::reference, sim::any_value(), "Part from the catalog."))),
         sim::annotated(
-            sim::field("override", &Part::override_, "Fields that replace the part's."),
+            sim::field("override", &Part::override_, "Fields of the part to change."),
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
     };
   }
@@ -42,11 +42,13 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("device", &M::device, "A GPU, say: products, and attention that stays with it.")),
-        sim::required(sim::field("pim", &M::pim, "A part of kind attention_pim.")),
+        sim::required(
+            sim::field("device", &M::device,
+                       "Device, such as a GPU, that computes products and the attention that is not moved to memory.")),
+        sim::required(sim::field("pim", &M::pim, "Memory that computes attention, a part of kind attention_pim.")),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the device."),
         sim::field("memory_margin", &M::memory_margin, sim::Unit::ratio, sim::between(0, 0.99),
-                   "Share of memory that is kept from weights and keys."),
+                   "Share of memory that weights and KV may not use."),
     };
   }
 };
@@ -58,8 +60,8 @@ struct ModelParams {
     using sim::Unit;
     return sim::FieldTable{
         names_model(sim::required(sim::field("config", &ModelParams::config, Unit::reference, sim::any_value(),
-                                             "A dense model: a config.json, or \"catalog:NAME\"."))),
-        sim::field("dtype", &ModelParams::dtype, "Of weights, activations, keys and values."),
+                                             "Dense model: a config.json, or \"catalog:NAME\"."))),
+        sim::field("dtype", &ModelParams::dtype, "Number format of weights, activations, keys and values."),
     };
   }
 };
@@ -70,8 +72,9 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 20), "Sequences that decode."),
-        sim::field("context", &W::context, Unit::tokens, sim::between(1, 1 << 24), "Tokens that each attends to."),
+        sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 20), "Sequences in the decode batch."),
+        sim::field("context", &W::context, Unit::tokens, sim::between(1, 1 << 24),
+                   "Context length that each sequence attends to."),
     };
   }
 };
@@ -83,10 +86,10 @@ struct PolicyParams {
     using P = PolicyParams;
     return sim::FieldTable{
         sim::field("schedule", &P::schedule,
-                   "gpu_only; serial: all attention on the device; split: that of `share`; interleaved: two half "
-                   "batches that take turns."),
+                   "Where attention is computed. `gpu_only`: on the device alone. `serial`: all in the memory, after "
+                   "the products. `split`: `share` of it on the device. `interleaved`: two half batches take turns."),
         sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
-                   "Share of the sequences whose attention is on the device (split)."),
+                   "Share of the sequences whose attention is computed in the memory (schedule `split`)."),
     };
   }
 };
@@ -98,10 +101,10 @@ struct Sections {
   PolicyParams policies;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "Host and device.")),
-                           sim::required(sim::section("model", &S::model, "What decodes.")),
+    return sim::FieldTable{sim::required(sim::section("machine", &S::machine, "The device, and the memory beside it.")),
+                           sim::required(sim::section("model", &S::model, "The model that decodes.")),
                            sim::section("workload", &S::workload, "Batch and context."),
-                           sim::section("policies", &S::policies, "Who does attention, and when.")};
+                           sim::section("policies", &S::policies, "Where attention is computed, and when.")};
   }
 };
 
@@ -229,7 +232,7 @@ class PimExperiment final : public ConfigExperiment {
 
 System pim_system() {
   return {.name = "pim",
-          .doc = "One decode step on a device with attention in memory beside it.",
+          .doc = "One decode step on a device, with attention computed in memory beside it.",
           .fields = describe_sections<pim::Sections>,
           .read = read_as<pim::PimExperiment>};
 }

@@ -36,17 +36,18 @@ struct BatchGenerator {
     using sim::Unit;
     using G = BatchGenerator;
     return sim::FieldTable{
-        sim::field("transactions", &G::transactions, Unit::count, sim::between(1, kMostTransactions), "Of the batch."),
-        sim::field("locks", &G::locks, Unit::count, sim::between(1, 10'000), "That a transaction takes."),
+        sim::field("transactions", &G::transactions, Unit::count, sim::between(1, kMostTransactions),
+                   "Number of transactions in the batch."),
+        sim::field("locks", &G::locks, Unit::count, sim::between(1, 10'000), "Locks that a transaction takes."),
         sim::field("length", &G::length, Unit::count, sim::between(1, 1'000'000),
-                   "Ticks that a transaction runs; locks are taken at ticks drawn from them, one at a tick."),
-        sim::field("keys", &G::keys, Unit::count, sim::between(1, 1'000'000), "There are."),
+                   "Ticks that a transaction runs; its locks are taken at randomly drawn ticks, one per tick."),
+        sim::field("keys", &G::keys, Unit::count, sim::between(1, 1'000'000), "Number of keys."),
         sim::field("skew", &G::skew, Unit::none, sim::between(0, 100),
-                   "Exponent of Zipf's law of the keys' popularity; 0: all alike."),
+                   "Zipf exponent of the popularity of keys; 0: all equally popular."),
         sim::field("writes", &G::writes, Unit::ratio, sim::between(0, 1), "Share of the locks that are writes."),
         sim::field(
             "sorted", &G::sorted,
-            "Whether all transactions take their keys in the same order of keys, drawn once; else each in its own.")};
+            "Whether all transactions take keys in the same order, drawn once; if not, each has its own order.")};
   }
 };
 

@@ -26,9 +26,10 @@ struct WorkloadParams {
   std::optional<BatchGenerator> generator;
   static constexpr auto fields() {
     using W = WorkloadParams;
-    return sim::FieldTable{sim::field("file", &W::file, sim::Unit::path, sim::any_value(),
-                                      "JSON object of transactions: \"name\": \"r-KEY w-KEY *\", a tick each."),
-                           sim::field("generator", &W::generator, "Drawn in place of a file.")};
+    return sim::FieldTable{
+        sim::field("file", &W::file, sim::Unit::path, sim::any_value(),
+                   "JSON file of transactions: an object of \"name\": \"r-KEY w-KEY *\", one tick for each entry."),
+        sim::field("generator", &W::generator, "Generator of transactions, in place of a file.")};
   }
 };
 
@@ -36,7 +37,7 @@ struct PoliciesParams {
   policies::TransactionOrderRegistry::Choice order;
   static constexpr auto fields() {
     return sim::FieldTable{sim::choice("transaction_order", &PoliciesParams::order, "shortest_makespan",
-                                       "Which of the transactions left goes next.")};
+                                       "Which of the remaining transactions goes next.")};
   }
 };
 
@@ -47,7 +48,7 @@ struct Sections {
   static constexpr auto fields() {
     using S = Sections;
     return sim::FieldTable{sim::section("workload", &S::workload, "The transactions."),
-                           sim::section("policies", &S::policies, "Who orders them."),
+                           sim::section("policies", &S::policies, "Policy that orders the transactions."),
                            sim::section("run", &S::run, "Seed of the run.")};
   }
 };
@@ -65,14 +66,17 @@ const FigureTable<Result>& result_table() {
   using R = Result;
   static const FigureTable<R> table{
       {"status", "", "`ok`.", [](const R&) { return std::string("ok"); }},
-      {"transactions", "", "Of the batch.", [](const R& r) { return static_cast<std::int64_t>(r.transactions); }},
-      {"locks", "", "That they take.", [](const R& r) { return r.locks; }},
+      {"transactions", "", "Number of transactions in the batch.",
+       [](const R& r) { return static_cast<std::int64_t>(r.transactions); }},
+      {"locks", "", "Number of locks that the transactions take.", [](const R& r) { return r.locks; }},
       {"makespan", "", "Ticks until the last transaction ends.", [](const R& r) { return r.makespan; }},
-      {"bound", "", "Ticks that no order is below: of the longest transaction, or of the key that is written most.",
+      {"bound", "",
+       "Lower bound of the makespan for any order, in ticks: the longest transaction, or the key that is written most.",
        [](const R& r) { return r.bound; }},
-      {"sequential", "", "The makespan in the order of arrival.", [](const R& r) { return r.sequential; }},
-      {"gain", "ratio", "That makespan over this one.", [](const R& r) { return ratio(r.sequential, r.makespan); }},
-      {"running", "", "Transactions that run at a time, mean over the makespan.",
+      {"sequential", "", "Makespan in the order of arrival.", [](const R& r) { return r.sequential; }},
+      {"gain", "ratio", "Speed-up: makespan in the order of arrival over this makespan.",
+       [](const R& r) { return ratio(r.sequential, r.makespan); }},
+      {"running", "", "Mean number of transactions that run at the same time.",
        [](const R& r) { return ratio(r.ticks, r.makespan); }}};
   return table;
 }
@@ -157,7 +161,7 @@ class TransactionsExperiment final : public ConfigExperiment {
 System transactions_system() {
   return {
       .name = "transactions",
-      .doc = "A batch of transactions that contend for locks, in the order that a policy gives them.",
+      .doc = "Runs a batch of transactions that contend for locks, in the order that a policy gives them.",
       .fields = describe_sections<transactions::Sections>,
       .figures = transactions::result_table().infos(),
       .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) -> std::unique_ptr<Experiment> {
