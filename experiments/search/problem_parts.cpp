@@ -80,7 +80,7 @@ std::vector<std::vector<double>> not_dominated(std::vector<std::vector<double>> 
 
 Problem bnh() {
   Problem problem =
-      two_by_two("bnh", "Two objectives, two limits that cut off little.", {real("x", 0, 5), real("y", 0, 3)});
+      two_by_two("bnh", "Two objectives with two limits that exclude little.", {real("x", 0, 5), real("y", 0, 3)});
   problem.limits = 2;
   problem.evaluate = [](const Proposal& p) {
     const double x = p.point[0], y = p.point[1];
@@ -94,8 +94,8 @@ Problem bnh() {
 }
 
 Problem srn() {
-  Problem problem =
-      two_by_two("srn", "Two objectives, a front on a line inside.", {real("x", -20, 20), real("y", -20, 20)});
+  Problem problem = two_by_two("srn", "Two objectives with a front on a line inside the space.",
+                               {real("x", -20, 20), real("y", -20, 20)});
   problem.limits = 2;
   problem.evaluate = [](const Proposal& p) {
     const double x = p.point[0], y = p.point[1];
@@ -125,7 +125,7 @@ Problem srn() {
 }
 
 Problem tnk() {
-  Problem problem = two_by_two("tnk", "Two objectives, the front is the boundary of a wavy limit.",
+  Problem problem = two_by_two("tnk", "Two objectives; the front is the boundary of a wavy limit.",
                                {real("x", 0, kPi), real("y", 0, kPi)});
   problem.limits = 2;
   const auto wave = [](double x, double y) { return 1 + 0.1 * sim::det_cos(16 * sim::det_atan2(x, y)); };
@@ -145,9 +145,10 @@ Problem tnk() {
 // f = 2 [kind != c] + [order != 64] |log2(order / 64)| / 4 + |log2(n / 24)| + 10 (x - 0.3)^2 + 10 (y - t)^2 with
 // t = 0.2, 0.5, 0.8, 0.35 for kinds a … d: the minimum 0 is at (c, 64, 24, 0.3, 0.8), since each term is at its least.
 Problem mixed() {
-  Problem problem{.name = "mixed",
-                  .doc = "A choice, an order, an integer and two reals; the choice moves the optimum of a real.",
-                  .optimum = 0};
+  Problem problem{
+      .name = "mixed",
+      .doc = "A categorical, an ordinal, an integer and two real parameters; the category moves the optimum of a real.",
+      .optimum = 0};
   add_parameter(problem.space, categorical("kind", {"a", "b", "c", "d"}));
   add_parameter(problem.space, ordinal("order", {8, 16, 32, 64, 128, 256}));
   add_parameter(problem.space, integer("n", 1, 128, true));
@@ -166,7 +167,7 @@ Problem mixed() {
 // Of policies: fcfs costs 3 + (batch - 8)^2 / 100, chunked 1 + |log2(chunk / 512)| + (batch - 20)^2 / 100 and another
 // 4 (overlap - 0.6)^2 - 1 where it overlaps. Minimum 0: chunked, 512, overlapping by 0.6, batch 20.
 Problem conditional() {
-  Problem problem{.name = "conditional", .doc = "Parameters that count for one choice alone.", .optimum = 0};
+  Problem problem{.name = "conditional", .doc = "Parameters that only matter for one choice.", .optimum = 0};
   add_parameter(problem.space, categorical("policy", {"fcfs", "chunked"}));
   add_parameter(problem.space, integer("batch", 1, 64));
   add_parameter(problem.space, ordinal("chunk", {128, 256, 512, 1024, 2048}), "policy == \"chunked\"");
@@ -184,7 +185,7 @@ Problem conditional() {
 // optimum is (64, 16, 8, 32, 4) by enumeration (tests/search/test_problems.cpp): 1/8 + 1/32 + 1/32 + 1/32 at area 180.
 Problem bottleneck() {
   Problem problem{
-      .name = "bottleneck", .doc = "Time of an accelerator under a limit of area.", .limits = 1, .optimum = 0.21875};
+      .name = "bottleneck", .doc = "Time of an accelerator under a limit on area.", .limits = 1, .optimum = 0.21875};
   const std::vector<double> powers{1, 2, 4, 8, 16, 32, 64, 128};
   for (const char* name : {"lanes", "buffer", "channels", "links", "banks"})
     add_parameter(problem.space, ordinal(name, powers));
@@ -203,7 +204,7 @@ Problem bottleneck() {
 // A sphere whose value at a part of the fidelity is off by up to (1 - fidelity) / 2, by a wave over the space: what
 // looks best on a short run need not be. Optimum 0 at full fidelity.
 Problem rungs() {
-  Problem problem{.name = "rungs", .doc = "A bowl that is seen less clearly at low fidelity.", .optimum = 0};
+  Problem problem{.name = "rungs", .doc = "A bowl whose values are less accurate at low fidelity.", .optimum = 0};
   for (int i = 1; i <= 4; ++i) add_parameter(problem.space, real(fmt::format("x{}", i), 0, 1));
   problem.evaluate = [](const Proposal& p) {
     double sum = 0, phase = 0;
@@ -220,7 +221,8 @@ Problem rungs() {
 // is worse than the others' floors until each is within some 0.2 of its place. A driver that follows what it saw first
 // stays in a floor. Minimum 0: hard, (0.3, 0.7, 0.45, 0.6).
 Problem trap() {
-  Problem problem{.name = "trap", .doc = "The branch that looks best first has the highest floor.", .optimum = 0};
+  Problem problem{
+      .name = "trap", .doc = "A trap: the branch that looks best at first has the highest minimum.", .optimum = 0};
   add_parameter(problem.space, categorical("branch", {"easy", "middle", "hard"}));
   add_parameter(problem.space, real("e", 0, 1), "branch == \"easy\"");
   for (const char* name : {"m1", "m2"}) add_parameter(problem.space, real(name, 0, 1), "branch == \"middle\"");
@@ -241,7 +243,7 @@ Problem trap() {
 // gain, the narrower the valley: f = floor + depth (log10(rate / best))^2 + (log2(width / best))^2 / 20 + (drop -
 // best)^2 with floors 0.3, 0.2, 0.1, 0 and depths 0.05, 0.15, 0.5, 2. Minimum 0: the fourth, 2e-4, 96, 0.35.
 Problem models() {
-  Problem problem{.name = "models", .doc = "Of four models the best is the hardest to tune.", .optimum = 0};
+  Problem problem{.name = "models", .doc = "Four models, the best of which is the hardest to tune.", .optimum = 0};
   const std::vector<std::string> names{"a", "b", "c", "d"};
   add_parameter(problem.space, categorical("model", names));
   for (const std::string& name : names) {

@@ -127,7 +127,7 @@ Problem zdt4(std::size_t n) {
   Space space;
   add_parameter(space, real("x1", 0, 1));
   for (std::size_t i = 2; i <= n; ++i) add_parameter(space, real(fmt::format("x{}", i), -5, 5));
-  return zdt("zdt4", "Two objectives, 21^(n-1) local fronts.", std::move(space), first_variable, rastrigin_rest,
+  return zdt("zdt4", "Two objectives with 21^(n-1) local fronts.", std::move(space), first_variable, rastrigin_rest,
              convex);
 }
 
@@ -165,14 +165,14 @@ double dtlz2_g(Vector x) {
 
 Problem dtlz1(std::size_t n) {
   return dtlz(
-      "dtlz1", "Two objectives on a line, 11^(n-1) local fronts.", n, dtlz1_g, [](double x) { return 0.5 * x; },
-      [](double x) { return 0.5 * (1 - x); }, 0.55);
+      "dtlz1", "Two objectives with a front on a line and 11^(n-1) local fronts.", n, dtlz1_g,
+      [](double x) { return 0.5 * x; }, [](double x) { return 0.5 * (1 - x); }, 0.55);
 }
 
 Problem dtlz2(std::size_t n) {
   return dtlz(
-      "dtlz2", "Two objectives on a quarter circle.", n, dtlz2_g, [](double x) { return sim::det_cos(x * kPi / 2); },
-      [](double x) { return sim::det_sin(x * kPi / 2); }, 1.1);
+      "dtlz2", "Two objectives with a front on a quarter circle.", n, dtlz2_g,
+      [](double x) { return sim::det_cos(x * kPi / 2); }, [](double x) { return sim::det_sin(x * kPi / 2); }, 1.1);
 }
 
 /// DTLZ2 of several objectives: angles x1 … x(m-1) on the unit sphere, and how far beyond it the others lie. What the
@@ -218,17 +218,18 @@ Problem make_problem(const std::string& name, std::size_t dimensions) {
   if (name == "rosenbrock") return single(name, "A bent valley.", size(5), -5, 10, rosenbrock);
   if (name == "hartmann") return single(name, "Four hills in six dimensions.", 6, 0, 1, hartmann);
   if (name == "rastrigin")
-    return single(name, "A bowl full of local minima, off the middle.", size(5), -4.1, 6.4, rastrigin);
+    return single(name, "A bowl full of local minima, with the optimum off the centre.", size(5), -4.1, 6.4, rastrigin);
   if (name == "zdt1")
-    return zdt(name, "Two objectives, a convex front.", box(size(30), 0, 1), first_variable, mean_rest, convex);
+    return zdt(name, "Two objectives with a convex front.", box(size(30), 0, 1), first_variable, mean_rest, convex);
   if (name == "zdt2")
-    return zdt(name, "Two objectives, a concave front.", box(size(30), 0, 1), first_variable, mean_rest, concave);
+    return zdt(name, "Two objectives with a concave front.", box(size(30), 0, 1), first_variable, mean_rest, concave);
   if (name == "zdt3")
-    return zdt(name, "Two objectives, a front in five pieces.", box(size(30), 0, 1), first_variable, mean_rest, pieces);
+    return zdt(name, "Two objectives with a front in five pieces.", box(size(30), 0, 1), first_variable, mean_rest,
+               pieces);
   if (name == "zdt4") return zdt4(size(10));
   if (name == "zdt6")
-    return zdt(name, "Two objectives, a concave front that is reached unevenly.", box(size(10), 0, 1), zdt6_first,
-               zdt6_rest, concave, 0.2807753191);
+    return zdt(name, "Two objectives with a concave front whose points are unevenly easy to reach.",
+               box(size(10), 0, 1), zdt6_first, zdt6_rest, concave, 0.2807753191);
   if (name == "dtlz1") return dtlz1(size(6));
   if (name == "dtlz2") return dtlz2(size(11));
   for (const std::size_t objectives : {3, 5, 8})

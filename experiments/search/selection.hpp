@@ -31,13 +31,13 @@ struct SelectionParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("over", &S::over, Unit::text, sim::any_value(),
-                   "The parameter that only makes runs of a candidate differ, such as the seed: whole numbers."),
+                   "Parameter that only distinguishes runs of the same candidate, such as the seed; an integer."),
         sim::field("within", &S::within, Unit::ratio, sim::between(1e-6, 1),
-                   "Differences that do not matter, as a share of the best mean (of a limit: of its bound)."),
+                   "Difference that does not matter, as a share of the best mean (for a limit, of its bound)."),
         sim::field("confidence", &S::confidence, Unit::ratio, sim::between(0.5, 0.9999),
-                   "Chance that the answer is the best candidate, or one as good as that."),
+                   "Probability that the answer is the best candidate, or one as good as that."),
         sim::field("initial", &S::initial, Unit::count, sim::between(2, 1000),
-                   "Runs of each candidate before the first is sent away.")};
+                   "Runs of each candidate before any is eliminated.")};
   }
 };
 

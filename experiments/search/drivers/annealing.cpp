@@ -25,15 +25,18 @@ struct AnnealingParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("start", &P::start, Unit::ratio, sim::positive(),
-                   "First temperature, in standard deviations of the objective over random points."),
-        sim::field("end", &P::end, Unit::ratio, sim::positive(), "Last temperature, likewise."),
+                   "Initial temperature, in standard deviations of the objective over random points."),
+        sim::field("end", &P::end, Unit::ratio, sim::positive(),
+                   "Final temperature, in standard deviations of the objective over random points."),
         sim::field("width", &P::width, Unit::ratio, sim::between(1e-9, 1),
-                   "Step at the first temperature, as a share of a parameter's range."),
-        sim::field("min_width", &P::min_width, Unit::ratio, sim::between(1e-12, 1), "Smallest step."),
+                   "Step at the initial temperature, as a share of a parameter's range."),
+        sim::field("min_width", &P::min_width, Unit::ratio, sim::between(1e-12, 1),
+                   "Smallest step, as a share of a parameter's range."),
         sim::field("warmup", &P::warmup, Unit::count, sim::at_least(0),
                    "Random points at the start; 0: a tenth of the budget, between 4 and 20."),
-        sim::field("patience", &P::patience, Unit::count, sim::at_least(0),
-                   "Proposals without a new best before the walk goes back to it; 0: a tenth of the budget.")};
+        sim::field(
+            "patience", &P::patience, Unit::count, sim::at_least(0),
+            "Proposals without a new best point before the walk returns to the best one; 0: a tenth of the budget.")};
   }
 };
 
@@ -119,7 +122,7 @@ class AnnealingDriver final : public Driver {
 }  // namespace
 
 void add_annealing_driver(DriverRegistry& registry) {
-  registry.add<AnnealingParams>("annealing", "Simulated annealing, its schedule laid over the budget.",
+  registry.add<AnnealingParams>("annealing", "Simulated annealing, with a temperature schedule spread over the budget.",
                                 [](const AnnealingParams& params, const DriverSetup& setup) {
                                   return std::make_unique<AnnealingDriver>(params, setup);
                                 });

@@ -28,16 +28,18 @@ struct AntColonyParams {
     return sim::FieldTable{
         sim::field("ants", &P::ants, Unit::count, sim::between(1, 100'000), "Points of a generation."),
         sim::field("evaporation", &P::evaporation, Unit::ratio, sim::between(0, 1),
-                   "Share of pheromone that goes with every generation."),
+                   "Share of the pheromone that evaporates with each generation."),
         sim::field("greediness", &P::greediness, Unit::ratio, sim::between(0, 1),
-                   "Chance that an ant takes the value with the most pheromone outright."),
-        sim::field("elite", &P::elite, Unit::count, sim::between(1, 100'000),
-                   "Best ants of a generation that lay pheromone, the better the more; the best of all does too."),
-        sim::field("bins", &P::bins, Unit::count, sim::between(2, 10'000), "Parts of a real or a long range."),
+                   "Probability that an ant simply takes the value with the most pheromone."),
+        sim::field(
+            "elite", &P::elite, Unit::count, sim::between(1, 100'000),
+            "Best ants of a generation that lay pheromone, better ones more; the best of all generations does too."),
+        sim::field("bins", &P::bins, Unit::count, sim::between(2, 10'000),
+                   "Bins that the range of a real or a long integer parameter is cut into."),
         sim::field("follow", &P::follow, Unit::ratio, sim::between(0, 1),
-                   "Chance to draw near the best value when an ant is in its bin."),
+                   "Probability that an ant in the bin of the best value draws near that value."),
         sim::field("limit", &P::limit, Unit::ratio, sim::between(0, 1),
-                   "Least share of a value, of what an even division would give it.")};
+                   "Smallest share of pheromone of a value, relative to an even division.")};
   }
 };
 
@@ -148,7 +150,7 @@ class AntColonyDriver final : public Driver {
 }  // namespace
 
 void add_ant_colony_driver(DriverRegistry& registry) {
-  registry.add<AntColonyParams>("ant_colony", "Pheromone on every value of every parameter.",
+  registry.add<AntColonyParams>("ant_colony", "Ant colony: pheromone on every value of every parameter.",
                                 [](const AntColonyParams& params, const DriverSetup& setup) {
                                   return std::make_unique<AntColonyDriver>(params, setup);
                                 });

@@ -23,9 +23,10 @@ struct AutoParams {
     using A = AutoParams;
     return sim::FieldTable{
         sim::field("modelled", &A::modelled, Unit::count, sim::between(1, 5000),
-                   "With one objective: points that are proposed by bayesian; a budget a third larger is all its."),
+                   "With one objective: first points, proposed by `bayesian`; a budget up to a third larger is left to "
+                   "it entirely."),
         sim::field("objectives_budget", &A::objectives_budget, Unit::count, sim::at_least(0),
-                   "With two: the largest budget that is bayesian's; with more three tenths of it.")};
+                   "With two objectives: largest budget left to `bayesian`; with more, three tenths of this.")};
   }
 };
 
@@ -102,7 +103,7 @@ class AutoDriver final : public Driver {
 
 void add_auto_driver(DriverRegistry& registry) {
   registry.add<AutoParams>(
-      "auto", "Chooses a driver by space, objectives and budget, and switches when points are many.",
+      "auto", "Chooses a driver by space, objectives and budget, and switches after many points.",
       [](const AutoParams& params, const DriverSetup& setup) { return std::make_unique<AutoDriver>(params, setup); });
 }
 

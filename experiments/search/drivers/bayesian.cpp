@@ -31,22 +31,18 @@ struct BayesianParams {
   static constexpr auto fields() {
     using P = BayesianParams;
     return sim::FieldTable{
-        sim::field(
-            "initial", &P::initial, sim::Unit::count, sim::at_least(0),
-            "Points at random before the first model; 0: four, and where conditions part the space two more than "
-            "parameters in each part."),
+        sim::field("initial", &P::initial, sim::Unit::count, sim::at_least(0),
+                   "Random points before the first model; 0: four, or two more than parameters in each part if "
+                   "conditions divide the space."),
         sim::field("candidates", &P::candidates, sim::Unit::count, sim::at_least(10),
-                   "Points weighed up for a proposal where the space is too large to weigh all."),
+                   "Points considered for a proposal if the space is too large to consider all."),
         sim::field("refit", &P::refit, sim::Unit::ratio, sim::at_least(0),
-                   "Lengths and noise are fitted again when there are more points by this share."),
-        sim::field(
-            "explore", &P::explore, sim::Unit::ratio, sim::between(0, 1),
-            "Of the proposals, those that go to the part of a parted space that has had the fewest, to better the "
-            "best there."),
+                   "Length scales and noise are fitted again when the number of points has grown by this share."),
+        sim::field("explore", &P::explore, sim::Unit::ratio, sim::between(0, 1),
+                   "For a space divided by conditions: share of proposals for the part with the fewest points so far."),
         sim::field("local", &P::local,
-                   "Whether every other proposal, three of four while that is what gets on, descends by a local "
-                   "quadratic model, where one objective without limits "
-                   "has parameters that move by fine steps."),
+                   "Whether every other proposal descends by a local quadratic model (three of four while it "
+                   "succeeds). Needs one objective, no limits, and parameters that move in fine steps."),
     };
   }
 };
@@ -428,7 +424,8 @@ class BayesianDriver final : public Driver {
 }  // namespace
 
 void add_bayesian_driver(DriverRegistry& registry) {
-  registry.add<BayesianParams>("bayesian", "Gaussian processes and expected (hypervolume) improvement.",
+  registry.add<BayesianParams>("bayesian",
+                               "Bayesian optimisation: Gaussian processes and expected (hypervolume) improvement.",
                                [](const BayesianParams& params, const DriverSetup& setup) {
                                  return std::make_unique<BayesianDriver>(params, setup);
                                });

@@ -19,9 +19,10 @@ struct BeamParams {
 
   static constexpr auto fields() {
     using P = BeamParams;
-    return sim::FieldTable{sim::field("width", &P::width, sim::Unit::count, sim::between(1, 10'000), "Points kept."),
+    return sim::FieldTable{sim::field("width", &P::width, sim::Unit::count, sim::between(1, 10'000),
+                                      "Points kept after each parameter (beam width)."),
                            sim::field("steps", &P::steps, sim::Unit::count, sim::between(2, 10'000),
-                                      "Values of a real or a long range that are tried in a pass.")};
+                                      "Values of a real or a long range that are tried per pass.")};
   }
 };
 

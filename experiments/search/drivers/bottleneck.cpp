@@ -42,15 +42,17 @@ struct BottleneckParams {
     using P = BottleneckParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("quality", &P::quality, "Which open point goes first; gain over cost needs a second objective."),
-        sim::field("start", &P::start, "The first point: first values, the middle of all ranges, or any."),
+        sim::field("quality", &P::quality,
+                   "Which open point is extended first: that of the best objective, or that of the best gain over cost "
+                   "(needs a second objective)."),
+        sim::field("start", &P::start, "First point: first values, the middle of all ranges, or a random one."),
         sim::field("tolerance", &P::tolerance, Unit::ratio, sim::at_least(0),
-                   "A child may be worse by this share of its parent's objective."),
+                   "Share of its parent's objective by which a child may be worse and stay open."),
         sim::field("step", &P::step, Unit::ratio, sim::between(1e-9, 1),
-                   "Moves of reals and long ranges are this and a fifth of it, as shares of the range."),
-        sim::field(
-            "ends", &P::ends,
-            "Whether a move of a few ordered values also goes to the last of them at once: all copies of a loop.")};
+                   "Step for reals and long ranges, as a share of the range; a fifth of it is tried as well."),
+        sim::field("ends", &P::ends,
+                   "Whether a move among a few ordered values may also go straight to the last one (such as all copies "
+                   "of a loop).")};
   }
 };
 
@@ -202,7 +204,8 @@ class BottleneckDriver final : public Driver {
 }  // namespace
 
 void add_bottleneck_driver(DriverRegistry& registry) {
-  registry.add<BottleneckParams>("bottleneck", "Moves what the breakdown of a result names as its bound.",
+  registry.add<BottleneckParams>("bottleneck",
+                                 "Changes the parameters that the breakdown of a result names as its bottleneck.",
                                  [](const BottleneckParams& params, const DriverSetup& setup) {
                                    return std::make_unique<BottleneckDriver>(params, setup);
                                  });

@@ -30,11 +30,12 @@ struct CmaEsParams {
         sim::field("population", &P::population, Unit::count, sim::between(0, 100'000),
                    "Points of a generation; 0: 4 + 3 ln(parameters)."),
         sim::field("sigma", &P::sigma, Unit::ratio, sim::between(1e-6, 1),
-                   "First deviation, as a share of a parameter's range."),
-        sim::field("growth", &P::growth, Unit::ratio, sim::between(1, 10), "Population of a restart over the last."),
-        sim::field("margin", &P::margin, "Whether whole numbers and choices keep a least chance to change."),
+                   "Initial standard deviation, as a share of a parameter's range."),
+        sim::field("growth", &P::growth, Unit::ratio, sim::between(1, 10),
+                   "Factor by which the population grows with each restart."),
+        sim::field("margin", &P::margin, "Whether integers and choices keep a minimum probability to change."),
         sim::field("tolerance", &P::tolerance, Unit::ratio, sim::between(0, 1),
-                   "A largest deviation below this ends a run.")};
+                   "A run ends when its largest standard deviation falls below this.")};
   }
 };
 
@@ -189,7 +190,7 @@ class CmaEsDriver final : public Driver {
 
 void add_cma_es_driver(DriverRegistry& registry) {
   registry.add<CmaEsParams>(
-      "cma_es", "CMA-ES with full covariance and restarts; whole numbers keep a margin.",
+      "cma_es", "CMA-ES with full covariance and restarts; integers keep a margin.",
       [](const CmaEsParams& params, const DriverSetup& setup) { return std::make_unique<CmaEsDriver>(params, setup); });
 }
 

@@ -23,12 +23,15 @@ struct GeneticParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("population", &P::population, Unit::count, sim::between(2, 100'000), "Points of a generation."),
-        sim::field("elite", &P::elite, Unit::count, sim::at_least(0), "Best points that stay."),
+        sim::field("elite", &P::elite, Unit::count, sim::at_least(0),
+                   "Best points that are kept from one generation to the next."),
         sim::field("tournament", &P::tournament, Unit::count, sim::between(1, 1000),
-                   "Points of which the best becomes a parent."),
-        sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1), "Share of children of two parents."),
+                   "Points drawn, the best of which becomes a parent."),
+        sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1),
+                   "Share of children that have two parents."),
         sim::field("mutation", &P::mutation, Unit::ratio, sim::between(0, 1),
-                   "Chance of each parameter to change; 0: one over their number. One changes always."),
+                   "Probability of each parameter to change; 0: one over the number of parameters. At least one always "
+                   "changes."),
         sim::field("width", &P::width, Unit::ratio, sim::between(1e-9, 1),
                    "Largest step of a mutation, as a share of a parameter's range.")};
   }
@@ -99,7 +102,7 @@ class GeneticDriver final : public Driver {
 }  // namespace
 
 void add_genetic_driver(DriverRegistry& registry) {
-  registry.add<GeneticParams>("genetic", "A genetic algorithm: tournaments, uniform crossing, steps as mutation.",
+  registry.add<GeneticParams>("genetic", "Genetic algorithm: tournaments, uniform crossover, steps as mutation.",
                               [](const GeneticParams& params, const DriverSetup& setup) {
                                 return std::make_unique<GeneticDriver>(params, setup);
                               });

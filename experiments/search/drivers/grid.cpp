@@ -12,7 +12,7 @@ struct GridParams {
 
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("steps", &GridParams::steps, sim::Unit::count, sim::at_least(1),
-                                      "Values of a parameter that is a real number, both ends included.")};
+                                      "Values tried of a real parameter, both ends included.")};
   }
 };
 
@@ -75,7 +75,7 @@ class GridDriver final : public Driver {
 
 void add_grid_driver(DriverRegistry& registry) {
   registry.add<GridParams>(
-      "grid", "Every allowed point in order, the last parameter fastest.",
+      "grid", "Evaluates every allowed point in order; the last parameter varies fastest.",
       [](const GridParams& params, const DriverSetup& setup) { return std::make_unique<GridDriver>(params, setup); });
 }
 

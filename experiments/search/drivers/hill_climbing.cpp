@@ -18,12 +18,13 @@ struct HillClimbingParams {
   static constexpr auto fields() {
     using P = HillClimbingParams;
     return sim::FieldTable{
-        sim::field("patience", &P::patience, sim::Unit::count, sim::at_least(0),
-                   "Neighbours without success before the step halves, or a restart; 0: four a parameter."),
+        sim::field(
+            "patience", &P::patience, sim::Unit::count, sim::at_least(0),
+            "Neighbours tried without success before the step halves or the climb restarts; 0: four per parameter."),
         sim::field("width", &P::width, sim::Unit::ratio, sim::between(1e-9, 1),
-                   "First and largest step, as a share of a parameter's range."),
+                   "Initial and largest step, as a share of a parameter's range."),
         sim::field("min_width", &P::min_width, sim::Unit::ratio, sim::between(1e-12, 1),
-                   "A step below this ends a climb.")};
+                   "A climb ends when its step falls below this.")};
   }
 };
 

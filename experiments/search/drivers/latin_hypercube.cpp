@@ -16,10 +16,11 @@ struct LatinHypercubeParams {
 
   static constexpr auto fields() {
     using P = LatinHypercubeParams;
-    return sim::FieldTable{sim::field("points", &P::points, sim::Unit::count, sim::between(0, 1e6),
-                                      "Points of a design; 0: the budget, at most 10,000."),
-                           sim::field("designs", &P::designs, sim::Unit::count, sim::between(1, 1000),
-                                      "Designs drawn, of which the best spread is kept; each takes points^2 steps.")};
+    return sim::FieldTable{
+        sim::field("points", &P::points, sim::Unit::count, sim::between(0, 1e6),
+                   "Points of a design; 0: the budget, at most 10,000."),
+        sim::field("designs", &P::designs, sim::Unit::count, sim::between(1, 1000),
+                   "Designs drawn, of which the one with the best spread is kept; each takes points^2 steps.")};
   }
 };
 

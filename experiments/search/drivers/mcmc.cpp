@@ -28,13 +28,14 @@ struct McmcParams {
     using P = McmcParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("chains", &P::chains, Unit::count, sim::between(1, 1000), "Chains side by side."),
-        sim::field("temperature", &P::temperature, Unit::none, sim::at_least(0),
-                   "Of the density, in units of the objective; 0: a tenth of its spread over the first points."),
+        sim::field("chains", &P::chains, Unit::count, sim::between(1, 1000), "Number of parallel chains."),
+        sim::field(
+            "temperature", &P::temperature, Unit::none, sim::at_least(0),
+            "Temperature of the density, in units of the objective; 0: a tenth of its spread over the first points."),
         sim::field("width", &P::width, Unit::ratio, sim::between(1e-9, 1),
-                   "First step, as a share of a parameter's range."),
+                   "Initial step, as a share of a parameter's range."),
         sim::field("burn_in", &P::burn_in, Unit::ratio, sim::between(0, 1),
-                   "Share of the budget in which steps adapt and nothing is counted.")};
+                   "Share of the budget in which steps adapt and which statistics leave out.")};
   }
 };
 
@@ -209,7 +210,7 @@ class McmcDriver final : public Driver {
 
 void add_mcmc_driver(DriverRegistry& registry) {
   registry.add<McmcParams>(
-      "mcmc", "Metropolis-Hastings chains at a temperature, with their statistics.",
+      "mcmc", "Metropolis-Hastings chains at a temperature, with statistics.",
       [](const McmcParams& params, const DriverSetup& setup) { return std::make_unique<McmcDriver>(params, setup); });
 }
 

@@ -28,14 +28,15 @@ struct MctsParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("exploration", &P::exploration, Unit::none, sim::at_least(0),
-                   "Weight of the bound's width against mean rewards in [0, 1]."),
+                   "Weight of the width of the confidence bound against mean rewards in [0, 1]."),
         sim::field("widening", &P::widening, Unit::none, sim::between(0, 1),
-                   "A node of a real has (visits ^ widening) branches."),
+                   "Exponent of progressive widening: the node of a real parameter has visits ^ widening branches."),
         sim::field("guided", &P::guided, Unit::ratio, sim::between(0, 1),
-                   "Chance of each value below the tree to come from the best point through the last node."),
-        sim::field("greed", &P::greed, Unit::ratio, sim::between(0, 1), "Weight of the best reward against the mean."),
+                   "Probability that a value below the tree is taken from the best point through the last node."),
+        sim::field("greed", &P::greed, Unit::ratio, sim::between(0, 1),
+                   "Weight of the best reward of a branch against the mean reward."),
         sim::field("width", &P::width, Unit::ratio, sim::between(1e-9, 1),
-                   "Step from the best branch of a real to a new one, as a share of its range.")};
+                   "Step from the best branch of a real parameter to a new one, as a share of the range.")};
   }
 };
 

@@ -26,15 +26,15 @@ struct Nsga2Params {
     return sim::FieldTable{
         sim::field("population", &P::population, Unit::count, sim::between(0, 100'000),
                    "Points of a generation; 0: a 25th of the budget, between 12 and 100."),
-        sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1), "Share of pairs that are crossed."),
-        sim::field(
-            "crossover_index", &P::crossover_index, Unit::none, sim::between(0, 1000),
-            "Distribution index of simulated binary crossing: larger keeps children closer to their parents; 0: 15, "
-            "with a budget below 2,000 five."),
+        sim::field("crossover", &P::crossover, Unit::ratio, sim::between(0, 1),
+                   "Share of pairs of parents that are crossed."),
+        sim::field("crossover_index", &P::crossover_index, Unit::none, sim::between(0, 1000),
+                   "Distribution index of simulated binary crossover; larger values keep children closer to their "
+                   "parents. 0: 15, or 5 with a budget below 2,000."),
         sim::field("mutation", &P::mutation, Unit::ratio, sim::between(0, 1),
-                   "Chance of each parameter to change; 0: one over their number."),
+                   "Probability of each parameter to change; 0: one over the number of parameters."),
         sim::field("mutation_index", &P::mutation_index, Unit::none, sim::between(0, 1000),
-                   "Distribution index of polynomial mutation; 0: 20, with a budget below 2,000 five.")};
+                   "Distribution index of polynomial mutation; 0: 20, or 5 with a budget below 2,000.")};
   }
 };
 

@@ -22,9 +22,9 @@ struct Nsga3Params {
 
   static constexpr auto fields() {
     using P = Nsga3Params;
-    return sim::FieldTable{
-        sim::field("directions", &P::directions, sim::Unit::count, sim::between(0, 10'000),
-                   "Directions at most, and so points of a generation; 0: a 25th of the budget, between 12 and 100.")};
+    return sim::FieldTable{sim::field(
+        "directions", &P::directions, sim::Unit::count, sim::between(0, 10'000),
+        "Most reference directions, and so points of a generation; 0: a 25th of the budget, between 12 and 100.")};
   }
 };
 

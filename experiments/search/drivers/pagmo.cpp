@@ -36,7 +36,8 @@ struct PagmoParams {
   static constexpr auto fields() {
     using P = PagmoParams;
     return sim::FieldTable{
-        sim::field("algorithm", &P::algorithm, "Algorithm of pagmo; auto: nsga2 for several objectives, sade for one."),
+        sim::field("algorithm", &P::algorithm,
+                   "Algorithm of pagmo2; auto: nsga2 for several objectives, sade for one."),
         sim::field("population", &P::population, sim::Unit::count, sim::between(8, 100'000),
                    "Points of a generation; a multiple of four."),
     };

@@ -23,7 +23,7 @@ class RandomDriver final : public Driver {
 
 void add_random_driver(DriverRegistry& registry) {
   registry.add<sim::NoParams>(
-      "random", "Allowed points, uniformly at random.",
+      "random", "Draws allowed points uniformly at random.",
       [](const sim::NoParams&, const DriverSetup& setup) { return std::make_unique<RandomDriver>(setup); });
 }
 

@@ -44,7 +44,7 @@ class SelectDriver final : public Driver {
 }  // namespace
 
 void add_select_driver(DriverRegistry& registry) {
-  registry.add<SelectionParams>("select", "Runs candidates again until it is known which is best, whatever the seed.",
+  registry.add<SelectionParams>("select", "Repeats runs of candidates with new seeds until it is known which is best.",
                                 [](const SelectionParams& params, const DriverSetup& setup) {
                                   return std::make_unique<SelectDriver>(params, setup);
                                 });

@@ -14,7 +14,7 @@ struct SobolParams {
   static constexpr auto fields() {
     return sim::FieldTable{sim::field("scrambled", &SobolParams::scrambled, "Whether the seed scrambles the sequence."),
                            sim::field("skip", &SobolParams::skip, sim::Unit::count, sim::between(0, 1e6),
-                                      "Points left out at the start.")};
+                                      "Points skipped at the start of the sequence.")};
   }
 };
 

@@ -25,13 +25,14 @@ struct SuccessiveHalvingParams {
     using P = SuccessiveHalvingParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("eta", &P::eta, Unit::count, sim::between(2, 100), "One in so many points is promoted."),
+        sim::field("eta", &P::eta, Unit::count, sim::between(2, 100),
+                   "One in this many points is promoted to the next rung."),
         sim::field("min_fidelity", &P::min_fidelity, Unit::ratio, sim::between(1e-9, 1),
-                   "Share of a run that the first rung gets, at least."),
+                   "Smallest share of a full run that the first rung gets."),
         sim::field("points", &P::points, Unit::count, sim::between(0, 1e6),
-                   "Points of a bracket's first rung; 0: as many as leave one at the last."),
-        sim::field("hyperband", &P::hyperband, "Whether brackets with later starts take turns."),
-        sim::field("even", &P::even, "Whether new points come from Sobol's sequence.")};
+                   "Points of the first rung of a bracket; 0: as many as leave one at the last rung."),
+        sim::field("hyperband", &P::hyperband, "Whether brackets that start at later rungs take turns (Hyperband)."),
+        sim::field("even", &P::even, "Whether new points come from Sobol's sequence, in place of random ones.")};
   }
 };
 
@@ -126,7 +127,7 @@ class SuccessiveHalvingDriver final : public Driver {
 }  // namespace
 
 void add_successive_halving_driver(DriverRegistry& registry) {
-  registry.add<SuccessiveHalvingParams>("successive_halving", "Many points on short runs, the best on longer ones.",
+  registry.add<SuccessiveHalvingParams>("successive_halving", "Runs many points briefly, and the best ones for longer.",
                                         [](const SuccessiveHalvingParams& params, const DriverSetup& setup) {
                                           return std::make_unique<SuccessiveHalvingDriver>(params, setup);
                                         });

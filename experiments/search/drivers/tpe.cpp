@@ -29,11 +29,12 @@ struct TpeParams {
     using P = TpeParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("initial", &P::initial, Unit::count, sim::at_least(1), "Points at random before densities."),
+        sim::field("initial", &P::initial, Unit::count, sim::at_least(1),
+                   "Random points before densities are estimated."),
         sim::field("candidates", &P::candidates, Unit::count, sim::at_least(1),
-                   "Draws that a proposal is chosen from."),
-        sim::field("good", &P::good, Unit::ratio, sim::between(0.01, 0.9), "Share of points that are good."),
-        sim::field("most_good", &P::most_good, Unit::count, sim::at_least(1), "Most points that are good."),
+                   "Draws from which a proposal is chosen."),
+        sim::field("good", &P::good, Unit::ratio, sim::between(0.01, 0.9), "Share of points that count as good."),
+        sim::field("most_good", &P::most_good, Unit::count, sim::at_least(1), "Most points that count as good."),
     };
   }
 };
@@ -184,7 +185,7 @@ class TpeDriver final : public Driver {
 
 void add_tpe_driver(DriverRegistry& registry) {
   registry.add<TpeParams>(
-      "tpe", "Tree-structured Parzen estimator: what is common among good points and rare among others.",
+      "tpe", "Tree-structured Parzen estimator: proposes what is common among good points and rare among others.",
       [](const TpeParams& params, const DriverSetup& setup) { return std::make_unique<TpeDriver>(params, setup); });
 }
 

@@ -13,9 +13,9 @@ struct TrustRegionParams {
     using sim::Unit;
     using T = TrustRegionParams;
     return sim::FieldTable{
-        sim::field("initial", &T::initial, Unit::count, sim::at_least(1), "Points at random at the start."),
+        sim::field("initial", &T::initial, Unit::count, sim::at_least(1), "Random points at the start."),
         sim::field("explore", &T::explore, Unit::ratio, sim::between(0, 1),
-                   "Of the later ones, those at random, which descents may begin at.")};
+                   "Share of later points that are random; descents may begin at them.")};
   }
 };
 

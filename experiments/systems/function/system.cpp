@@ -29,7 +29,8 @@ struct WorkloadParams {
             [](sim::FieldInfo& info, const sim::RegistrySet*) { info.suggestions = problem_names(); }),
         sim::field("dimensions", &W::dimensions, Unit::count, sim::between(0, 10'000),
                    "Number of dimensions, for functions that allow any; 0: as many as their source uses."),
-        sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1), "Share of a full run."),
+        sim::field("fidelity", &W::fidelity, Unit::ratio, sim::between(1e-9, 1),
+                   "Fidelity of the evaluation, as a share of a full run."),
         sim::field("point", &W::point, "Value of each parameter, by name."),
     };
   }

@@ -85,9 +85,10 @@ struct PolicyParams {
   static constexpr auto fields() {
     using P = PolicyParams;
     return sim::FieldTable{
-        sim::field("schedule", &P::schedule,
-                   "Where attention is computed. `gpu_only`: on the device alone. `serial`: all in the memory, after "
-                   "the products. `split`: `share` of it on the device. `interleaved`: two half batches take turns."),
+        sim::field(
+            "schedule", &P::schedule,
+            "Where attention is computed. `gpu_only`: on the device alone. `serial`: all in the memory, after the "
+            "products. `split`: `share` of the sequences in the memory. `interleaved`: two half batches take turns."),
         sim::field("share", &P::share, sim::Unit::ratio, sim::between(0, 1),
                    "Share of the sequences whose attention is computed in the memory (schedule `split`)."),
     };
