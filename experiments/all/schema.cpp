@@ -16,12 +16,13 @@ namespace {
 Node axis_schema() {
   Node properties = Node::object();
   Node path =
-      typed("string", "Dotted path in the base that gets each value; a list of them; none: only {NAME} in measures.");
+      typed("string",
+            "Dotted path in the base that is set to each value, or a list of paths; empty: only {NAME} in measures.");
   Node types = Node::array();
   for (const char* type : {"string", "array", "null"}) types.push(Node::string(type));
   path.set("type", std::move(types));
   properties.set("path", std::move(path));
-  properties.set("name", typed("string", "What formulas call it; the last part of the path unless given."));
+  properties.set("name", typed("string", "Name in formulas; default: the last part of the path."));
   properties.set("values", typed("array", "Numbers and texts, or {\"is\": VALUE, \"set\": {PATH: VALUE}}."));
   Node axis = typed("object", "An axis of the grid.");
   axis.set("properties", std::move(properties));
@@ -34,29 +35,29 @@ Node axis_schema() {
 /// The schema of a claim study (docs/papers/index.md); its base is an experiment, "#" or a file.
 Node claim_schema() {
   Node properties = study_properties("claim");
-  properties.set("system", typed("string", "Whose claims they are."));
+  properties.set("system", typed("string", "Source of the claims, such as a paper."));
   Node variants = typed("object", "Variants by name: values by dotted path.");
   variants.set("additionalProperties", typed("object", "Values by dotted path."));
   properties.set("variants", std::move(variants));
   properties.set("x", axis_schema());
-  Node measures =
-      typed("object",
-            "Figures of summary.json by name: dotted paths, in which {AXIS} and {variant} stand for where a run is.");
+  Node measures = typed("object",
+                        "Measures by name: dotted paths of figures in summary.json, in which {AXIS} and {variant} "
+                        "stand for the values of the run.");
   measures.set("additionalProperties", typed("string", "Dotted path."));
   properties.set("measures", std::move(measures));
   Node claim = object_schema(sim::describe_params<claims::ClaimParams>(), "A claim.");
   Node ends = Node::array();
   for (const char* type : {"number", "null"}) ends.push(Node::string(type));
   claim.find("properties")->find("expected")->find("items")->set("type", std::move(ends));
-  Node list = typed("array", "What is claimed.");
+  Node list = typed("array", "Claims that are checked.");
   list.set("items", std::move(claim));
   properties.set("claims", std::move(list));
   Node parameters = axis_schema();
   parameters.find("items")
       ->find("properties")
-      ->set("variants", typed("array", "Variants that the parameter is of; none: all."));
+      ->set("variants", typed("array", "Variants that have the parameter; empty: all."));
   properties.set("sensitivity", std::move(parameters));
-  Node node = typed("object", "A claim study: what a paper says of a system, and the experiment that judges it.");
+  Node node = typed("object", "A claim study: what a paper claims of a system, and the experiment that checks it.");
   node.set("properties", std::move(properties));
   Node required = Node::array();
   for (const char* key : {"kind", "system", "base", "variants", "measures", "claims"}) required.push(Node::string(key));

@@ -56,17 +56,17 @@ struct ClaimParams {
     using sim::Unit;
     using C = ClaimParams;
     return sim::FieldTable{
-        sim::required(sim::field("claim", &C::claim, Unit::text, sim::any_value(), "What is claimed, in a line.")),
-        sim::required(sim::field("source", &C::source, Unit::text, sim::any_value(), "Where it is claimed.")),
+        sim::required(sim::field("claim", &C::claim, Unit::text, sim::any_value(), "The claim in one line.")),
+        sim::required(sim::field("source", &C::source, Unit::text, sim::any_value(), "Where the claim is made.")),
         sim::required(sim::field("value", &C::value, Unit::text, sim::any_value(),
-                                 "Formula over VARIANT.MEASURE and axes whose value is one number.")),
+                                 "Formula over VARIANT.MEASURE and axes that gives one number.")),
         sim::required(sim::field("expected", &C::expected, Unit::none, sim::any_value(),
-                                 "Band of that value, ends included; null: open.")),
-        sim::field(
-            "basis", &C::basis,
-            "`published`: a figure of its source. `reading`: a sign, an order or a bound of ours. `control`: a case in "
-            "which an effect must vanish. `construction`: what holds however the model is, a check of the code."),
-        sim::field("note", &C::note, Unit::text, sim::any_value(), "What it rests on; if it is missed, why."),
+                                 "Range in which the value is expected, ends included; null: open.")),
+        sim::field("basis", &C::basis,
+                   "Basis of the expectation. `published`: a figure of its source. `reading`: a sign, an order or a "
+                   "bound of ours. `control`: a case in which an effect must vanish. `construction`: what holds for "
+                   "any model, a check of the code."),
+        sim::field("note", &C::note, Unit::text, sim::any_value(), "What the claim rests on; if it is missed, why."),
     };
   }
 };

@@ -33,9 +33,10 @@ struct BoundParams {
     using B = BoundParams;
     return sim::FieldTable{
         sim::required(sim::field("figure", &B::figure, sim::Unit::text, sim::any_value(),
-                                 "Dotted path of a number in summary.json; its mean over the runs is bounded.")),
+                                 "Dotted path of a number in summary.json, whose mean over the runs is bounded.")),
         sim::field("of", &B::of, sim::Unit::text, sim::any_value(),
-                   "A baseline; the bound is then a ratio to its mean. Empty: the bound is the figure itself."),
+                   "Baseline to which the figure is relative: the bound is a ratio to its mean. Empty: the bound "
+                   "applies to the figure itself."),
         sim::field("at_most", &B::at_most, sim::Unit::none, sim::any_value(), "Upper bound; null: none."),
         sim::field("at_least", &B::at_least, sim::Unit::none, sim::any_value(), "Lower bound; null: none.")};
   }
@@ -48,12 +49,13 @@ struct ObjectiveParams {
 
   static constexpr auto fields() {
     using O = ObjectiveParams;
-    return sim::FieldTable{sim::required(sim::field("figure", &O::figure, sim::Unit::text, sim::any_value(),
-                                                    "Dotted path of a number in summary.json.")),
-                           sim::field("goal", &O::goal, "What is wanted of it."),
-                           sim::field("bounds", &O::bounds,
-                                      "Other figures to keep within bounds. Of two expressions the one that is less "
-                                      "beyond them wins, whatever their figures.")};
+    return sim::FieldTable{
+        sim::required(sim::field("figure", &O::figure, sim::Unit::text, sim::any_value(),
+                                 "Dotted path of the number in summary.json that is the objective.")),
+        sim::field("goal", &O::goal, "Whether the figure is minimised or maximised."),
+        sim::field("bounds", &O::bounds,
+                   "Bounds on other figures. Of two expressions the one with the smaller violation wins, whatever "
+                   "their figures.")};
   }
 };
 
@@ -63,9 +65,9 @@ struct LimitsParams {
   static constexpr auto fields() {
     using L = LimitsParams;
     return sim::FieldTable{sim::field("nodes", &L::nodes, sim::Unit::count, sim::between(1, 200),
-                                      "Most numbers, names and functions in an expression."),
+                                      "Most numbers, names and functions in an expression (its size)."),
                            sim::field("depth", &L::depth, sim::Unit::count, sim::between(1, 20),
-                                      "Most of them on the way from the whole to a leaf.")};
+                                      "Most levels from the root of an expression to a leaf (its depth).")};
   }
 };
 
@@ -88,25 +90,28 @@ struct GeneticParams {
     using sim::Unit;
     using G = GeneticParams;
     return sim::FieldTable{
-        sim::field("population", &G::population, Unit::count, sim::between(2, 10'000), "Candidates a generation."),
+        sim::field("population", &G::population, Unit::count, sim::between(2, 10'000), "Candidates per generation."),
         sim::field("islands", &G::islands, Unit::count, sim::between(1, 1000),
-                   "Populations that share the candidates of a generation and breed each by itself."),
+                   "Populations that divide the candidates of a generation and breed separately."),
         sim::field("migrate_every", &G::migrate_every, Unit::count, sim::between(1, 100'000),
-                   "Generations after which the best of each island join the next one."),
-        sim::field("migrants", &G::migrants, Unit::count, sim::between(0, 10'000), "How many of each do."),
-        sim::field("parents", &G::parents, "Who breeds."),
+                   "Generations after which the best of each island join the next island."),
+        sim::field("migrants", &G::migrants, Unit::count, sim::between(0, 10'000),
+                   "Number of candidates that each island passes on."),
+        sim::field("parents", &G::parents,
+                   "Which candidates breed. `population`: the last generation. `niches`: the best of each niche so far "
+                   "(MAP-Elites)."),
         sim::field("elite", &G::elite, Unit::count, sim::between(0, 10'000),
-                   "The best of each island that stay as they are."),
+                   "Best candidates of each island that are kept unchanged."),
         sim::field("tournament", &G::tournament, Unit::count, sim::between(1, 1000),
-                   "A parent is the best of so many drawn."),
+                   "Candidates drawn, the best of which becomes a parent."),
         sim::field("crossover", &G::crossover, Unit::ratio, sim::between(0, 1),
-                   "Share of children with a subtree of another parent."),
-        sim::field("subtree", &G::subtree, Unit::ratio, sim::between(0, 1), "Share with a random subtree."),
-        sim::field("point", &G::point, Unit::ratio, sim::between(0, 1), "Share with one node changed."),
+                   "Share of children with a subtree from another parent."),
+        sim::field("subtree", &G::subtree, Unit::ratio, sim::between(0, 1), "Share of children with a random subtree."),
+        sim::field("point", &G::point, Unit::ratio, sim::between(0, 1), "Share of children with one node changed."),
         sim::field("constant", &G::constant, Unit::ratio, sim::between(0, 1),
-                   "Share with one number changed; what is left of 1 are new trees."),
+                   "Share of children with one number changed; the remainder to 1 are new trees."),
         sim::field("parsimony", &G::parsimony, Unit::ratio, sim::between(0, 1),
-                   "Of two whose fitness differs by less than this share, the smaller wins.")};
+                   "Relative difference of fitness below which the smaller of two expressions wins.")};
   }
 };
 
@@ -117,9 +122,9 @@ struct ProposerParams {
   static constexpr auto fields() {
     using P = ProposerParams;
     return sim::FieldTable{sim::field("candidates", &P::candidates, sim::Unit::count, sim::between(1, 10'000),
-                                      "Most that are taken of one answer."),
+                                      "Most expressions taken from one answer."),
                            sim::field("limit", &P::limit_s, sim::Unit::seconds, sim::between(0.01, 86'400),
-                                      "Time of the host for an answer.")};
+                                      "Time limit for an answer, in real time of the host.")};
   }
 };
 
@@ -134,16 +139,15 @@ struct SearchParams {
     return sim::FieldTable{
         sim::field("seed", &S::seed, sim::Unit::none, sim::at_least(0), "Of everything that the search draws."),
         sim::field("generations", &S::generations, sim::Unit::count, sim::between(1, 100'000),
-                   "Rounds of candidates, the first included."),
-        sim::field(
-            "first_runs", &S::first_runs, sim::Unit::count, sim::at_least(1),
-            "Training runs that come first; only the best of a generation there go on to the others, so put cheap "
-            "runs first. Null: every candidate goes through all."),
+                   "Rounds of candidates (generations), the first included."),
+        sim::field("first_runs", &S::first_runs, sim::Unit::count, sim::at_least(1),
+                   "Number of training runs that come first, so put cheap runs first. Only the best of a generation in "
+                   "them go on to the others. null: every candidate goes through all runs."),
         sim::field("pass", &S::pass, sim::Unit::ratio, sim::between(0, 1),
                    "Share of a generation's new candidates that go on, rounded up."),
         sim::field("evaluation_limit", &S::evaluation_limit_s, sim::Unit::seconds, sim::positive(),
-                   "Time of the host for a run, past which the candidate has no fitness; null: none. With one, results "
-                   "depend on the host.")};
+                   "Time limit for a run, in real time of the host, beyond which a candidate has no fitness; null: "
+                   "none. With a limit, results depend on the host.")};
   }
 };
 
@@ -156,10 +160,10 @@ struct ScenariosParams {
   static constexpr auto fields() {
     using S = ScenariosParams;
     return sim::FieldTable{
-        sim::field("seeds", &S::seeds, sim::Unit::none, sim::at_least(0), "A run of every variant with each."),
-        sim::field("path", &S::path, sim::Unit::text, sim::any_value(), "Where the seed stands in the config."),
+        sim::field("seeds", &S::seeds, sim::Unit::none, sim::at_least(0), "Seeds; every variant is run with each."),
+        sim::field("path", &S::path, sim::Unit::text, sim::any_value(), "Dotted path of the seed in the config."),
         sim::field("variants", &S::variants,
-                   "What else differs: objects of \"path\": value, such as traces; none: the base alone.")};
+                   "Variants of the base: objects of \"path\": value, such as traces; empty: the base alone.")};
   }
 };
 

@@ -24,25 +24,27 @@ Node texts(const char* doc) {
 
 Node evolve_schema() {
   Node properties = study_properties("evolve");
-  Node path = typed("string", "Where in the base the expression stands.");
+  Node path = typed("string", "Dotted path in the base at which the expression is placed.");
   Node paths = Node::array();
   for (const policies::ExpressionSubject& subject : policies::expression_subjects())
     for (const std::string& one : subject.paths) paths.push(Node::string("policies." + one));
   path.set("enum", std::move(paths));
   properties.set("path", std::move(path));
-  properties.set("objective", section_schema<ObjectiveParams>("What a good expression is."));
-  properties.set("training", section_schema<ScenariosParams>("Runs that decide."));
+  properties.set("objective", section_schema<ObjectiveParams>("What makes an expression good."));
+  properties.set("training", section_schema<ScenariosParams>("Runs that decide which expression is best."));
   properties.set("held_out", section_schema<ScenariosParams>("Runs that only judge the result."));
-  Node baselines = typed("object", "What the best is compared with: values by dotted path, by name.");
+  Node baselines = typed("object", "Baselines that the best is compared with, by name: values by dotted path.");
   baselines.set("additionalProperties", typed("object", "Values by dotted path."));
   properties.set("baselines", std::move(baselines));
   properties.set("names", texts("Names that expressions may use; absent: all."));
-  properties.set("starts", texts("Expressions of the first generation, beside random ones."));
-  properties.set("limits", section_schema<LimitsParams>("Bounds of an expression."));
+  properties.set("starts", texts("Expressions of the first generation, in addition to random ones."));
+  properties.set("limits", section_schema<LimitsParams>("Limits on the size of an expression."));
   properties.set("genetic", section_schema<GeneticParams>("How expressions are bred."));
-  properties.set("proposer", section_schema<ProposerParams>("What a program that proposes may do."));
-  properties.set("search", section_schema<SearchParams>("How long is searched, and by which seed."));
-  Node node = typed("object", "A study of expressions: an experiment, the place of one in it, what a good one is.");
+  properties.set("proposer",
+                 section_schema<ProposerParams>("Limits for an external program that proposes expressions."));
+  properties.set("search", section_schema<SearchParams>("Length and seed of the search."));
+  Node node = typed(
+      "object", "A study of expressions: an experiment, the place of an expression in it, and what makes one good.");
   node.set("properties", std::move(properties));
   Node required = Node::array();
   for (const char* key : {"kind", "version", "base", "path", "objective"}) required.push(Node::string(key));

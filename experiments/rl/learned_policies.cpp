@@ -92,12 +92,12 @@ struct LearnedParams {
   static constexpr auto fields() {
     return sim::FieldTable{
         sim::required(sim::canonical(sim::field("file", &LearnedParams::file, sim::Unit::path, sim::any_value(),
-                                                "A policy that `orrery train` has left (seed-N.policy)."),
+                                                "Policy file written by `orrery train` (seed-N.policy)."),
                                      check_file<D>))};
   }
 };
 
-constexpr const char* kDoc = "What a policy from a file chooses, trained by `orrery train`.";
+constexpr const char* kDoc = "Decides as a policy trained by `orrery train` and read from a file.";
 
 }  // namespace
 

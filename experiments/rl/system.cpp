@@ -31,8 +31,8 @@ struct HeldOutParams {
     using P = HeldOutParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("name", &P::name, Unit::text, sim::any_value(), "What the summary calls it.")),
-        sim::field("env", &P::env, "Laid over the environment's parameters."),
+        sim::required(sim::field("name", &P::name, Unit::text, sim::any_value(), "Name in the summary.")),
+        sim::field("env", &P::env, "Changes to the parameters of the environment."),
     };
   }
 };
@@ -50,22 +50,25 @@ struct TrainParams {
     using P = TrainParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("steps", &P::steps, Unit::count, sim::between(1, 1e12), "Environment steps in all, at least."),
-        sim::field("envs", &P::envs, Unit::count, sim::between(1, 65536), "Environments stepped together."),
+        sim::field("steps", &P::steps, Unit::count, sim::between(1, 1e12), "Environment steps in all (at least)."),
+        sim::field("envs", &P::envs, Unit::count, sim::between(1, 65536),
+                   "Number of environments stepped in parallel."),
         sim::field("agents", &P::agents,
-                   "The environment's agents, one for all of them, or one for each part of a single agent's choices."),
-        sim::field("eval_every", &P::eval_every, Unit::count, sim::at_least(1), "Steps from evaluation to evaluation."),
-        sim::field("eval_episodes", &P::eval_episodes, Unit::count, sim::between(1, 1e6), "Episodes of each."),
-        sim::field("eval_steps", &P::eval_steps, Unit::count, sim::at_least(1), "Steps of such an episode, at most."),
+                   "Agents that learn. `as_is`: those of the environment. `joint`: one for all of them. `split`: one "
+                   "for each part of a single agent's choices."),
+        sim::field("eval_every", &P::eval_every, Unit::count, sim::at_least(1), "Steps between two evaluations."),
+        sim::field("eval_episodes", &P::eval_episodes, Unit::count, sim::between(1, 1e6), "Episodes per evaluation."),
+        sim::field("eval_steps", &P::eval_steps, Unit::count, sim::at_least(1), "Most steps of an evaluation episode."),
         sim::field("target", &P::target, Unit::none, sim::any_value(),
-                   "Evaluated return at which the environment counts as solved; null: none."),
+                   "Evaluation return at which the environment counts as solved; null: none."),
         sim::field("held_out", &P::held_out,
-                   "What the trained policies play at the end, with seeds that no training saw: other workloads, other "
-                   "policies to compare with."),
+                   "Environments that the trained policies play at the end, with seeds not used in training: other "
+                   "workloads, other policies to compare with."),
         sim::field("log", &P::log, Unit::count, sim::between(0, 1e8),
-                   "First steps of each training that are kept in seed-N.steps; 0: none."),
+                   "Number of first steps of each training run that are logged in seed-N.steps; 0: none."),
         sim::field("from_logs", &P::from_logs, Unit::path, sim::any_value(),
-                   "Files of such steps to learn from, again and again, in place of acting; the environment judges."),
+                   "Logged steps to learn from, over and over, in place of acting; the environment is only used for "
+                   "evaluation."),
     };
   }
 };
@@ -78,13 +81,13 @@ struct RunParams {
     using P = RunParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the first training; the others' follow on it."),
-        sim::field("seeds", &P::seeds, Unit::count, sim::between(1, 10'000), "Trainings."),
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0),
+                   "Seed of the first training run; the others follow it."),
+        sim::field("seeds", &P::seeds, Unit::count, sim::between(1, 10'000), "Number of training runs."),
         sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1024),
-                   "Threads; decide nothing but how long it takes."),
+                   "Number of threads; results do not depend on it."),
         sim::field("state", &P::state,
-                   "Folder in which trainings keep their state, to go on from when they are started again; empty: "
-                   "none."),
+                   "Folder in which training runs keep their state, to continue when started again; empty: none."),
     };
   }
 };
@@ -97,10 +100,11 @@ struct Sections {
 
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::choice("env", &S::env, nullptr, "What is learned.")),
-                           sim::choice("learner", &S::learner, "ppo", "What learns it."),
-                           sim::section("train", &S::train, "How long, and how it is judged."),
-                           sim::section("run", &S::run, "Seeds and threads.")};
+    return sim::FieldTable{
+        sim::required(sim::choice("env", &S::env, nullptr, "Environment in which the learner is trained.")),
+        sim::choice("learner", &S::learner, "ppo", "The learner."),
+        sim::section("train", &S::train, "Length of the training, and its evaluation."),
+        sim::section("run", &S::run, "Seeds and threads.")};
   }
 };
 

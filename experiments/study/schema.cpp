@@ -40,60 +40,64 @@ Node closed(Node properties, const std::string& doc) {
 
 Node parameter_schema() {
   Node properties = Node::object();
-  properties.set("name", typed("string", "What formulas and columns call it; the last part of the path unless given."));
-  properties.set("path",
-                 any_of({"string", "array", "null"}, "Dotted path in the base that gets the value; or several."));
+  properties.set("name", typed("string", "Name in formulas and columns; default: the last part of the path."));
+  properties.set("path", any_of({"string", "array", "null"},
+                                "Dotted path in the base that is set to the value; or several paths."));
   properties.set("values",
                  typed("array", "Numbers, quantities and texts, or {\"is\": VALUE, \"set\": {PATH: VALUE}}."));
-  properties.set("range",
-                 list_of(any_of({"number", "string"}, "A number or a quantity."), "[low, high], both included."));
-  properties.set("type", one_of({"real", "integer", "ordinal", "categorical"},
-                                "Of a range: real or integer. Of values: categorical if they have no order."));
+  properties.set("range", list_of(any_of({"number", "string"}, "A number or a quantity with a unit."),
+                                  "[low, high], both included."));
+  properties.set(
+      "type",
+      one_of({"real", "integer", "ordinal", "categorical"},
+             "Kind of parameter. For a range: real or integer. For values: categorical if they have no order."));
   properties.set("scale", one_of({"linear", "log"}, "log: equal steps are equal ratios."));
-  properties.set("steps", typed("integer", "Of a range in a sweep: how many values."));
-  properties.set("when", typed("string", "Formula over earlier parameters: where it counts."));
-  properties.set("formula", typed("string", "The value follows from parameters."));
-  properties.set("unit", typed("string", "Of a formula: the dimension of its value, \"B\"."));
-  return list_of(closed(std::move(properties), "A parameter."), "What the points differ in.");
+  properties.set("steps", typed("integer", "For a range in a sweep: number of values."));
+  properties.set("when", typed("string", "Formula over earlier parameters that tells where this parameter matters."));
+  properties.set("formula", typed("string", "Formula over parameters that gives the value."));
+  properties.set("unit", typed("string", "For a formula: unit of its value, such as \"B\"."));
+  return list_of(closed(std::move(properties), "A parameter."), "Parameters in which the points differ.");
 }
 
 Node sweep_schema() {
   Node properties = Node::object();
-  properties.set("grid", list_of(typed("string", "A parameter."), "Every combination; the last one fastest."));
+  properties.set("grid", list_of(typed("string", "A parameter."),
+                                 "Every combination of these parameters; the last one varies fastest."));
   properties.set("zip", list_of(typed("string", "A parameter."), "First values together, second values together …"));
-  properties.set("list", list_of(typed("object", "Values by parameter."), "Points, one by one."));
+  properties.set("list", list_of(typed("object", "Values by parameter."), "List of points."));
   return list_of(closed(std::move(properties), "A part of the sweep."),
-                 "Parts whose product the sweep is; parameters that no part names follow as a grid.");
+                 "Parts whose product is the sweep; parameters that no part names are added as a grid.");
 }
 
 Node goals(const char* what) {
   Node properties = Node::object();
-  properties.set("name", typed("string", "The formula, if that is a name, unless given."));
+  properties.set("name", typed("string", "Name; default: the formula, if that is a name."));
   if (std::string(what) == "objective") {
     properties.set("minimise", typed("string", "Formula over measures and parameters."));
     properties.set("maximise", typed("string", "Formula over measures and parameters."));
-    return list_of(closed(std::move(properties), "An objective."), "What is best; several make a Pareto front.");
+    return list_of(closed(std::move(properties), "An objective."),
+                   "Objectives that define what is best; several form a Pareto front.");
   }
   properties.set("value", typed("string", "Formula over measures and parameters."));
   properties.set("most", any_of({"number", "string"}, "Highest value allowed."));
   properties.set("least", any_of({"number", "string"}, "Lowest value allowed."));
-  return list_of(closed(std::move(properties), "A limit."), "What a point must meet to be among the best.");
+  return list_of(closed(std::move(properties), "A limit."), "Limits that a point must meet to be among the best.");
 }
 
 Node bottlenecks() {
   Node properties = Node::object();
-  properties.set("share", typed("string", "Formula over measures: how much of the time goes there."));
-  properties.set("move", list_of(typed("string", "A parameter."), "Parameters that would change it."));
-  Node node = typed("object", "Places where the time may go, for drivers that ask why.");
-  node.set("additionalProperties", closed(std::move(properties), "A place where the time may go."));
+  properties.set("share", typed("string", "Formula over measures for the time spent there."));
+  properties.set("move", list_of(typed("string", "A parameter."), "Parameters that would change this time."));
+  Node node = typed("object", "Places where time may be spent, for drivers that use the breakdown.");
+  node.set("additionalProperties", closed(std::move(properties), "A place where time may be spent."));
   return node;
 }
 
 Node fidelity() {
   Node properties = Node::object();
-  properties.set("path", typed("string", "What makes a run shorter, as workload.limit."));
-  properties.set("full", any_of({"number", "string"}, "Its value for a full run."));
-  return closed(std::move(properties), "Shorter runs, for drivers that ask for them.");
+  properties.set("path", typed("string", "Dotted path of a value that makes runs shorter, such as workload.limit."));
+  properties.set("full", any_of({"number", "string"}, "Value for a full run."));
+  return closed(std::move(properties), "How runs are shortened, for drivers that ask for it.");
 }
 
 }  // namespace
@@ -104,7 +108,7 @@ Node study_schema(const sim::RegistrySet& registries) {
   properties.set("constraints",
                  list_of(typed("string", "A formula."), "Formulas over parameters that a point must meet."));
   properties.set("sweep", sweep_schema());
-  Node measures = typed("object", "Figures of summary.json by name: dotted paths.");
+  Node measures = typed("object", "Measures by name: dotted paths of figures in summary.json.");
   measures.set("additionalProperties", typed("string", "Dotted path."));
   properties.set("measures", std::move(measures));
   properties.set("objectives", goals("objective"));
@@ -114,8 +118,8 @@ Node study_schema(const sim::RegistrySet& registries) {
   properties.set("search", object_schema(sim::describe_params<SearchParams>(registries),
                                          "How `orrery search` explores the space."));
   properties.set("fidelity", fidelity());
-  Node node =
-      closed(std::move(properties), "A study: an experiment, the parameters its points differ in, what is best.");
+  Node node = closed(std::move(properties),
+                     "A study: an experiment, the parameters in which its points differ, and what is best.");
   Node required = Node::array();
   for (const char* key : {"kind", "version", "base", "parameters", "measures"}) required.push(Node::string(key));
   node.set("required", std::move(required));

@@ -23,8 +23,8 @@ struct StudyParams {
     using P = StudyParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::required(sim::field("file", &P::file, Unit::path, sim::any_value(), "A file of kind study.")),
-        sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),
+        sim::required(sim::field("file", &P::file, Unit::path, sim::any_value(), "Study file (kind study).")),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes to the study, as for --set."),
     };
   }
 };
@@ -37,7 +37,8 @@ struct GoalParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("best", &P::best, Unit::none, sim::any_value(), "Known best of the first objective; null: none."),
-        sim::field("within", &P::within, Unit::ratio, sim::at_least(0), "Share of it that counts as close."),
+        sim::field("within", &P::within, Unit::ratio, sim::at_least(0),
+                   "Distance from the known best that counts as close, as a share of it."),
     };
   }
 };
@@ -48,8 +49,9 @@ struct RunParams {
     using P = RunParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Of the first search's driver; others follow."),
-        sim::field("repeats", &P::repeats, Unit::count, sim::between(1, 1000), "Independent searches."),
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0),
+                   "Seed of the driver of the first search; the others follow it."),
+        sim::field("repeats", &P::repeats, Unit::count, sim::between(1, 1000), "Number of independent searches."),
     };
   }
 };
@@ -60,8 +62,8 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("study", &S::study, "What is searched, and by whom.")),
-                           sim::section("goal", &S::goal, "When a search is close."),
+    return sim::FieldTable{sim::required(sim::section("study", &S::study, "The study that is searched.")),
+                           sim::section("goal", &S::goal, "When a search counts as close to the best."),
                            sim::section("run", &S::run, "Seeds.")};
   }
 };
@@ -161,7 +163,7 @@ class SearchExperiment final : public Experiment {
 
 System search_system() {
   return {.name = "search",
-          .doc = "A study's search, in memory: what its driver finds, and how soon.",
+          .doc = "Runs the search of a study in memory: what its driver finds, and how soon.",
           .fields = describe_sections<Sections>,
           .read = read_as<SearchExperiment>};
 }

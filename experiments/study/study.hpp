@@ -64,9 +64,9 @@ struct SeedsParams {
     using S = SeedsParams;
     return sim::FieldTable{
         sim::field("count", &S::count, Unit::count, sim::between(1, 1000), "Runs of a point, each with its own seed."),
-        sim::field("first", &S::first, Unit::none, sim::at_least(0), "The first seed; the others follow it."),
-        sim::field("path", &S::path, Unit::text, sim::any_value(), "Where the seed stands in the config."),
-        sim::field("statistic", &S::statistic, "What becomes of a measure over the seeds.")};
+        sim::field("first", &S::first, Unit::none, sim::at_least(0), "First seed; the others follow it."),
+        sim::field("path", &S::path, Unit::text, sim::any_value(), "Dotted path of the seed in the config."),
+        sim::field("statistic", &S::statistic, "Statistic that combines a measure over the seeds.")};
   }
 };
 
@@ -80,21 +80,22 @@ struct SearchParams {
     using sim::Unit;
     using S = SearchParams;
     return sim::FieldTable{
-        sim::field("budget", &S::budget, Unit::count, sim::between(1, 1e7), "Points that a search looks at."),
+        sim::field("budget", &S::budget, Unit::count, sim::between(1, 1e7),
+                   "Number of points that a search evaluates."),
         sim::field("batch", &S::batch, Unit::count, sim::between(1, 1e5),
-                   "Points that are asked for at once; the driver hears of them together."),
+                   "Points that the driver proposes at once; it gets their results together."),
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
                    "Independent searches, with seeds from `seed` on."),
         sim::field("patience", &S::patience, Unit::count, sim::between(0, 1e7),
-                   "Points without a gain after which a search ends; 0: it goes on to its budget."),
+                   "Points without a gain after which a search ends; 0: it runs to its budget."),
         sim::field("gain", &S::gain, Unit::ratio, sim::between(0, 1),
-                   "A gain is a best value better by this share of it; of several objectives a point that none found "
-                   "before comes within this share of their ranges of."),
+                   "Relative improvement of the best value that counts as a gain. With several objectives, a point is "
+                   "a gain if no earlier one reaches it in all objectives, up to this share of their ranges."),
         sim::field("first", &S::first,
-                   "Points to look at before the driver is asked, parameters by name; what is not named has its first "
-                   "or lowest value."),
-        sim::choice("driver", &S::driver, "auto", "Who proposes points.")};
+                   "Points to evaluate before the driver is asked, as parameters by name; those not named have their "
+                   "first or lowest value."),
+        sim::choice("driver", &S::driver, "auto", "Search driver that proposes points.")};
   }
 };
 

@@ -36,7 +36,7 @@ struct AxisParams {
     return sim::FieldTable{
         sim::required(sim::field("column", &AxisParams::column, "Column of the table.")),
         sim::field("demand", &AxisParams::demand, sim::Unit::none, sim::between(-1, 1),
-                   "1: larger values need more memory; -1: less; 0: neither."),
+                   "Effect on memory; 1: larger values need more, -1: less, 0: neither."),
     };
   }
 };
@@ -48,8 +48,8 @@ struct WorkloadParams {
     using sim::Unit;
     using W = WorkloadParams;
     return sim::FieldTable{
-        sim::required(sim::field("table", &W::table, Unit::path, sim::any_value(), "A CSV file, a row a point.")),
-        sim::required(sim::field("value", &W::value, "Column that is maximised; 0: out of memory.")),
+        sim::required(sim::field("table", &W::table, Unit::path, sim::any_value(), "CSV file with one row per point.")),
+        sim::required(sim::field("value", &W::value, "Column that is maximised; a value of 0 means out of memory.")),
         sim::required(sim::field("axes", &W::axes, "Axes of the grid.")),
     };
   }
@@ -68,15 +68,16 @@ struct SearchParams {
     return sim::FieldTable{
         sim::field("search", &P::search, "How points are chosen."),
         sim::field("error_stop", &P::error_stop,
-                   "Whether a point out of memory ends a walk, and spares all that need more."),
+                   "Whether a point out of memory ends a walk and excludes all points that need more memory."),
         sim::field("tolerance", &P::tolerance, sim::Unit::ratio, sim::between(0, 1),
-                   "Loss that does not end a walk, as a share of the best value on it."),
+                   "Loss that does not yet end a walk, as a share of the best value on it."),
         sim::field("restarts", &P::restarts, sim::Unit::count, sim::between(1, 1000),
-                   "Descents, all but the first from random points."),
+                   "Number of descents; all but the first start from random points."),
         sim::field("driver", &P::driver, "Search driver of `search: driver` (orrery list driver)."),
-        sim::field("settings", &P::settings, "The driver's parameters."),
-        sim::field("shuffled", &P::shuffled,
-                   "Whether a driver gets the levels of every axis in a random order, as a control: no order helps."),
+        sim::field("settings", &P::settings, "Parameters of the driver."),
+        sim::field(
+            "shuffled", &P::shuffled,
+            "Whether the driver gets the levels of every axis in random order, as a control in which no order helps."),
     };
   }
 };
@@ -85,9 +86,10 @@ struct RunParams {
   std::int64_t seed = 1, replications = 1;
   static constexpr auto fields() {
     return sim::FieldTable{
-        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0), "Of the order of axes, of starts."),
+        sim::field("seed", &RunParams::seed, sim::Unit::none, sim::at_least(0),
+                   "Seed of the order of axes and of the starts."),
         sim::field("replications", &RunParams::replications, sim::Unit::count, sim::between(1, 1'000'000),
-                   "Searches with draws of their own."),
+                   "Number of searches, each with its own random draws."),
     };
   }
 };
@@ -132,8 +134,8 @@ struct Sections {
   RunParams run;
   static constexpr auto fields() {
     using S = Sections;
-    return sim::FieldTable{sim::required(sim::section("workload", &S::workload, "The table.")),
-                           sim::section("policies", &S::policies, "The search."),
+    return sim::FieldTable{sim::required(sim::section("workload", &S::workload, "The table of measured points.")),
+                           sim::section("policies", &S::policies, "The search method."),
                            sim::section("run", &S::run, "Seed and repetitions.")};
   }
 };

@@ -21,11 +21,11 @@ struct ImitationParams {
     using P = ImitationParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("network", &P::network, "Of the policy."),
-        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),
+        sim::field("network", &P::network, "Network of the policy."),
+        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps kept in memory."),
+        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps per update (batch size)."),
         sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
-        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
+        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps between two updates."),
         sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
         sim::field("anneal", &P::anneal, "Whether the step size falls to 0 over the training."),
     };

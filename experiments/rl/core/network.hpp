@@ -38,8 +38,8 @@ struct NetworkParams {
   static constexpr auto fields() {
     using P = NetworkParams;
     return sim::FieldTable{
-        sim::field("hidden", &P::hidden, sim::Unit::count, sim::between(1, 65536), "Units of the layers in between."),
-        sim::field("activation", &P::activation, "What follows each of them."),
+        sim::field("hidden", &P::hidden, sim::Unit::count, sim::between(1, 65536), "Units of each hidden layer."),
+        sim::field("activation", &P::activation, "Activation function of the hidden layers."),
     };
   }
 };

@@ -14,10 +14,10 @@ struct OffPolicyParams {
     using P = OffPolicyParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps of an update."),
+        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps kept in the replay memory."),
+        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps per update (batch size)."),
         sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
-        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
+        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps between two updates."),
     };
   }
 };

@@ -31,7 +31,7 @@ struct AcrobotParams {
   static constexpr auto fields() {
     using P = AcrobotParams;
     return sim::FieldTable{
-        sim::field("max_steps", &P::max_steps, sim::Unit::count, sim::between(1, 1e9), "Steps of an episode, at most."),
+        sim::field("max_steps", &P::max_steps, sim::Unit::count, sim::between(1, 1e9), "Most steps of an episode."),
     };
   }
 };
@@ -122,7 +122,7 @@ class Acrobot final : public Env {
 
 void add_acrobot_env(EnvRegistry& registry) {
   registry.add<AcrobotParams>(
-      "acrobot", "Swing two hinged links up by the joint between them (Sutton).",
+      "acrobot", "Swing up two hinged links by the joint between them (Sutton).",
       [](const AcrobotParams& params, const Systems&) { return std::make_unique<Acrobot>(params); });
 }
 

@@ -31,9 +31,9 @@ struct CartPoleParams {
   static constexpr auto fields() {
     using P = CartPoleParams;
     return sim::FieldTable{
-        sim::field("max_steps", &P::max_steps, sim::Unit::count, sim::between(1, 1e9), "Steps of an episode, at most."),
+        sim::field("max_steps", &P::max_steps, sim::Unit::count, sim::between(1, 1e9), "Most steps of an episode."),
         sim::field("continuous", &P::continuous,
-                   "Whether the action is a share of the force in [-1, 1], or one of left and right."),
+                   "Whether the action is a share of the force in [-1, 1]; if not, it is left or right."),
     };
   }
 };

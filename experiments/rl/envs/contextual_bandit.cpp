@@ -23,10 +23,10 @@ struct ContextualBanditParams {
     using P = ContextualBanditParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("arms", &P::arms, Unit::count, sim::between(2, 1000), "Choices."),
-        sim::field("features", &P::features, Unit::count, sim::between(1, 1000), "Numbers in a context."),
+        sim::field("arms", &P::arms, Unit::count, sim::between(2, 1000), "Number of arms (choices)."),
+        sim::field("features", &P::features, Unit::count, sim::between(1, 1000), "Number of features in a context."),
         sim::field("noise", &P::noise, Unit::none, sim::at_least(0), "Standard deviation of a reward."),
-        sim::field("weights_seed", &P::weights_seed, Unit::none, sim::at_least(0), "Of the weights of the arms."),
+        sim::field("weights_seed", &P::weights_seed, Unit::none, sim::at_least(0), "Seed of the weights of the arms."),
     };
   }
 };
@@ -88,7 +88,7 @@ class ContextualBandit final : public Env {
 
 void add_contextual_bandit_env(EnvRegistry& registry) {
   registry.add<ContextualBanditParams>(
-      "contextual_bandit", "One step: an arm for a context; rewards are linear in it.",
+      "contextual_bandit", "Choose an arm for a context, in one step; rewards are linear in the context.",
       [](const ContextualBanditParams& params, const Systems&) { return std::make_unique<ContextualBandit>(params); });
 }
 

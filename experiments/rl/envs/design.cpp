@@ -35,12 +35,13 @@ struct DesignParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("study", &P::study, Unit::path, sim::any_value(),
-                   "A file of kind study; empty: dram_controller, which ships."),
-        sim::field("set", &P::set, Unit::text, sim::any_value(), "Assignments laid over it, as of --set."),
+                   "Study file (kind study); empty: the built-in study dram_controller."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes to the study, as for --set."),
         sim::field("steps", &P::steps, Unit::count, sim::between(1, 1e6), "Designs of an episode."),
-        sim::field("bins", &P::bins, Unit::count, sim::between(2, 1024), "Values of a parameter that is a real."),
+        sim::field("bins", &P::bins, Unit::count, sim::between(2, 1024), "Values to choose from for a real parameter."),
         sim::field("penalty", &P::penalty, Unit::none, sim::at_least(0),
-                   "Taken off for a design that is none, or times what limits are broken by."),
+                   "Penalty for a design that is not possible; for a design that violates limits, it is multiplied by "
+                   "the violation."),
     };
   }
 };
@@ -166,7 +167,7 @@ class DesignEnv final : public Env {
 
 void add_design_env(EnvRegistry& registry) {
   registry.add<DesignParams>(
-      "design", "Every step a whole design out of a study's space, tried in a simulator.",
+      "design", "Every step chooses a whole design from the space of a study and evaluates it in a simulator.",
       [](const DesignParams& params, const Systems& systems) { return std::make_unique<DesignEnv>(params, systems); });
 }
 

@@ -113,13 +113,14 @@ struct JobShopParams {
     using P = JobShopParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("instance", &P::instance, "Random operations, or Fisher and Thompson's 6x6."),
-        sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1000), "Of a random instance."),
-        sim::field("machines", &P::machines, Unit::count, sim::between(1, 1000), "Of a random instance."),
-        sim::field("instance_seed", &P::instance_seed, Unit::none, sim::at_least(0), "Of a random instance."),
+        sim::field("instance", &P::instance, "Instance: random operations, or Fisher and Thompson's 6x6 (ft06)."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(1, 1000), "Jobs of a random instance."),
+        sim::field("machines", &P::machines, Unit::count, sim::between(1, 1000), "Machines of a random instance."),
+        sim::field("instance_seed", &P::instance_seed, Unit::none, sim::at_least(0), "Seed of a random instance."),
         sim::field("fresh", &P::fresh, "Whether every episode has a random instance of its own."),
         sim::field("rule", &P::rule,
-                   "Who advises: shortest operation, most work remaining, or the job that can start first."),
+                   "Rule that advises the learner: shortest operation (spt), most work remaining (mwkr), or the job "
+                   "that can start first (fifo)."),
     };
   }
 };

@@ -30,9 +30,10 @@ struct MatrixGameParams {
     using P = MatrixGameParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("game", &P::game, "What the choices pay."),
-        sim::field("penalty", &P::penalty, Unit::none, sim::any_value(), "What the wrong corners of penalty pay."),
-        sim::field("rounds", &P::rounds, Unit::count, sim::between(1, 1e6), "Of an episode."),
+        sim::field("game", &P::game, "Payoff table of the game."),
+        sim::field("penalty", &P::penalty, Unit::none, sim::any_value(),
+                   "Payoff of the wrong corners in the game `penalty`."),
+        sim::field("rounds", &P::rounds, Unit::count, sim::between(1, 1e6), "Rounds of an episode."),
     };
   }
 };
@@ -99,7 +100,7 @@ class MatrixGame final : public Env {
 
 void add_matrix_game_env(EnvRegistry& registry) {
   registry.add<MatrixGameParams>(
-      "matrix_game", "Two players choose at once, a table pays.",
+      "matrix_game", "Two players choose at the same time, and a table gives the payoff.",
       [](const MatrixGameParams& params, const Systems&) { return std::make_unique<MatrixGame>(params); });
 }
 

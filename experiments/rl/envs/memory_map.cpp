@@ -29,9 +29,11 @@ struct MemoryMapParams {
     using P = MemoryMapParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("file", &P::file, Unit::path, sim::any_value(), "A table of buffers; empty: they are drawn."),
-        sim::field("buffers", &P::buffers, Unit::count, sim::between(1, kMostBuffers), "Of an episode, if drawn."),
-        sim::field("steps", &P::steps, Unit::count, sim::between(4, 1e6), "Over which these live."),
+        sim::field("file", &P::file, Unit::path, sim::any_value(),
+                   "Table of buffers; empty: buffers are drawn at random."),
+        sim::field("buffers", &P::buffers, Unit::count, sim::between(1, kMostBuffers),
+                   "Buffers of an episode, if they are drawn."),
+        sim::field("steps", &P::steps, Unit::count, sim::between(4, 1e6), "Steps over which drawn buffers live."),
     };
   }
 };
@@ -143,7 +145,7 @@ class MemoryMap final : public Env {
 
 void add_memory_map_env(EnvRegistry& registry) {
   registry.add<MemoryMapParams>(
-      "memory_map", "Which buffer is placed next in an arena.",
+      "memory_map", "Chooses which buffer is placed next in an arena.",
       [](const MemoryMapParams& params, const Systems&) { return std::make_unique<MemoryMap>(params); });
 }
 

@@ -26,7 +26,7 @@ struct PendulumParams {
     return sim::FieldTable{
         sim::field("max_steps", &P::max_steps, Unit::count, sim::between(1, 1e9), "Steps of an episode."),
         sim::field("torques", &P::torques, Unit::count, sim::between(0, 1001),
-                   "Even choices of torque; 0: any torque; 1: none."),
+                   "Number of evenly spaced torques to choose from; 0: any torque; 1: no torque."),
     };
   }
 };

@@ -21,9 +21,9 @@ struct RendezvousParams {
     using P = RendezvousParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("agents", &P::agents, Unit::count, sim::between(2, 1000), "Agents."),
-        sim::field("cells", &P::cells, Unit::count, sim::between(2, 1e6), "Length of the line."),
-        sim::field("max_steps", &P::max_steps, Unit::count, sim::between(1, 1e9), "Steps of an episode, at most."),
+        sim::field("agents", &P::agents, Unit::count, sim::between(2, 1000), "Number of agents."),
+        sim::field("cells", &P::cells, Unit::count, sim::between(2, 1e6), "Length of the line in cells."),
+        sim::field("max_steps", &P::max_steps, Unit::count, sim::between(1, 1e9), "Most steps of an episode."),
     };
   }
 };
@@ -91,7 +91,7 @@ class Rendezvous final : public Env {
 
 void add_rendezvous_env(EnvRegistry& registry) {
   registry.add<RendezvousParams>(
-      "rendezvous", "Agents on a line meet in one cell; none sees all the others.",
+      "rendezvous", "Agents on a line have to meet in one cell; none sees all the others.",
       [](const RendezvousParams& params, const Systems&) { return std::make_unique<Rendezvous>(params); });
 }
 

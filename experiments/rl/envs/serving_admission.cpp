@@ -82,7 +82,7 @@ std::unique_ptr<policies::AdmissionControl> asking_admission(SharedPort port,
 
 void add_serving_admission_env(EnvRegistry& registry) {
   registry.add<ServingAdmissionParams>(
-      "serving_admission", "Whether every request of a serving run comes in.",
+      "serving_admission", "Decides for every request of a serving run whether it is accepted.",
       [](const ServingAdmissionParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig& config) {
           EnvSpec shown = admission_spec();

@@ -18,11 +18,10 @@ namespace {
 struct ServingBatchingParams : ServingEnvParams {
   std::vector<sim::Node> choices;
   static constexpr auto fields() {
-    return sim::joined(
-        sim::inherited<ServingBatchingParams>(ServingEnvParams::fields()),
-        sim::FieldTable{sim::field(
-            "choices", &ServingBatchingParams::choices,
-            "Policy blocks of policies.batching, at least two; none: sarathi with budgets of 256, 512 and 2048.")});
+    return sim::joined(sim::inherited<ServingBatchingParams>(ServingEnvParams::fields()),
+                       sim::FieldTable{sim::field("choices", &ServingBatchingParams::choices,
+                                                  "Policies to choose from, as blocks of policies.batching, at least "
+                                                  "two; empty: sarathi with budgets of 256, 512 and 2048.")});
   }
 };
 
@@ -110,7 +109,7 @@ std::vector<policies::BatchingRegistry::Choice> batching_choices(const std::vect
 
 void add_serving_batching_env(EnvRegistry& registry) {
   registry.add<ServingBatchingParams>(
-      "serving_batching", "Which of several policies makes the next batch of a serving run.",
+      "serving_batching", "Chooses which of several batching policies makes the next batch of a serving run.",
       [](const ServingBatchingParams& params, const Systems& systems) {
         const auto choices = batching_choices(params.choices, systems.registry<policies::BatchingRegistry>());
         const auto spec = [n = std::ssize(choices)](const ServingConfig&) { return batching_spec(n); };

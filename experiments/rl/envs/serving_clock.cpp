@@ -19,7 +19,7 @@ struct ServingClockParams : ServingEnvParams {
     return sim::joined(
         sim::inherited<ServingClockParams>(ServingEnvParams::fields()),
         sim::FieldTable{sim::field("joule", &ServingClockParams::joule, sim::Unit::none, sim::at_least(0),
-                                   "Price of a joule; where 'relative' counts, 'energy' weighs it instead.")});
+                                   "Price of a joule in the reward; if `relative` is set, `energy` replaces it.")});
   }
 };
 
@@ -78,7 +78,7 @@ std::unique_ptr<policies::ClockPolicy> asking_clock(SharedPort port, double joul
 
 void add_serving_clock_env(EnvRegistry& registry) {
   registry.add<ServingClockParams>(
-      "serving_clock", "At which clock every batch of a serving run goes.",
+      "serving_clock", "Chooses the clock for every batch of a serving run.",
       [](const ServingClockParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig& config) { return clock_spec(clocks_of(config)); };
         return std::make_unique<ServingEnv>("serving_clock", params, systems, spec,

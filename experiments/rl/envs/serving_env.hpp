@@ -49,24 +49,22 @@ struct ServingEnvParams {
     using sim::Unit;
     return sim::FieldTable{
         sim::field("config", &P::config, Unit::path, sim::any_value(),
-                   "A serving config; empty: the study first_light that ships."),
-        sim::field("override", &P::override_, "Laid over it."),
-        sim::field("requests", &P::requests, Unit::requests, sim::between(1, 1e9), "Of an episode."),
-        sim::field(
-            "windows", &P::windows, Unit::count, sim::between(1, 1e6),
-            "Places of the config's trace, evenly apart, of which the seed chooses where an episode begins; 1: the "
-            "start."),
-        sim::field("reward", &P::reward, "What a request is worth when it ends."),
-        sim::field("rejected", &P::rejected, Unit::none, sim::any_value(), "What one is worth that is turned away."),
+                   "Serving config; empty: the built-in study first_light."),
+        sim::field("override", &P::override_, "Changes to the config."),
+        sim::field("requests", &P::requests, Unit::requests, sim::between(1, 1e9), "Requests of an episode."),
+        sim::field("windows", &P::windows, Unit::count, sim::between(1, 1e6),
+                   "Number of evenly spaced positions in the config's trace, one of which the seed chooses as the "
+                   "start of an episode; 1: always the beginning."),
+        sim::field("reward", &P::reward, "Measure by which a request is rewarded when it ends."),
+        sim::field("rejected", &P::rejected, Unit::none, sim::any_value(), "Reward of a request that is rejected."),
         sim::field("relative", &P::relative,
-                   "One reward at the end of an episode: by which share the mean worth of a request is above what the "
-                   "config's own policy gets from the same requests."),
-        sim::field("tail", &P::tail, Unit::ratio, sim::at_least(0),
-                   "Weight, beside the mean's 1, of the same for the worst hundredth of requests; counts where "
-                   "'relative' does."),
+                   "Whether there is one reward, at the end of an episode: the relative gain of the mean over the "
+                   "config's own policy on the same requests."),
+        sim::field(
+            "tail", &P::tail, Unit::ratio, sim::at_least(0),
+            "With `relative`: weight of the same gain for the worst hundredth of requests; the mean has weight 1."),
         sim::field("energy", &P::energy, Unit::ratio, sim::at_least(0),
-                   "Weight of the share by which the run's energy is below that of the config's own policy; counts "
-                   "where 'relative' does."),
+                   "With `relative`: weight of the relative energy saving over the config's own policy."),
     };
   }
 };

@@ -105,7 +105,7 @@ std::unique_ptr<policies::Router> asking_router(SharedPort port, std::unique_ptr
 
 void add_serving_routing_env(EnvRegistry& registry) {
   registry.add<ServingRoutingParams>(
-      "serving_routing", "Which replica every request of a serving run goes to.",
+      "serving_routing", "Chooses the replica for every request of a serving run.",
       [](const ServingRoutingParams& params, const Systems& systems) {
         const auto spec = [](const ServingConfig& config) {
           std::int64_t replicas = 0;

@@ -16,9 +16,9 @@ struct ServingScalingParams : ServingEnvParams {
   static constexpr auto fields() {
     return sim::joined(
         sim::inherited<ServingScalingParams>(ServingEnvParams::fields()),
-        sim::FieldTable{
-            sim::field("replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none, sim::at_least(0),
-                       "Of a replica that is up or starting, a second; where 'relative' counts, 'energy' weighs it.")});
+        sim::FieldTable{sim::field(
+            "replica_cost", &ServingScalingParams::replica_cost, sim::Unit::none, sim::at_least(0),
+            "Cost per second of a replica that is up or starting; if `relative` is set, `energy` replaces it.")});
   }
 };
 
@@ -74,7 +74,7 @@ std::unique_ptr<policies::Scaling> asking_scaling(SharedPort port, double cost) 
 }
 
 void add_serving_scaling_env(EnvRegistry& registry) {
-  registry.add<ServingScalingParams>("serving_scaling", "How many replicas of a serving run are up.",
+  registry.add<ServingScalingParams>("serving_scaling", "Chooses how many replicas of a serving run are up.",
                                      [](const ServingScalingParams& params, const Systems& systems) {
                                        const auto spec = [](const ServingConfig& config) {
                                          std::int64_t replicas = 0;

@@ -29,12 +29,12 @@ struct TaskPlacementParams {
     using P = TaskPlacementParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("tasks", &P::tasks, Unit::count, sim::between(1, 100'000), "Of an episode."),
-        sim::field("processors", &P::processors, Unit::count, sim::between(2, 256), "To place them on."),
+        sim::field("tasks", &P::tasks, Unit::count, sim::between(1, 100'000), "Tasks of an episode."),
+        sim::field("processors", &P::processors, Unit::count, sim::between(2, 256), "Number of processors."),
         sim::field("heterogeneity", &P::heterogeneity, Unit::ratio, sim::between(0, 2),
-                   "How unlike a task's costs on them are; 0: all alike."),
+                   "How much the costs of a task differ between processors; 0: not at all."),
         sim::field("communication", &P::communication, Unit::ratio, sim::between(0, 100),
-                   "Cost of an edge over that of a task."),
+                   "Cost of an edge relative to that of a task."),
     };
   }
 };
@@ -188,7 +188,7 @@ class TaskPlacement final : public Env {
 
 void add_task_placement_env(EnvRegistry& registry) {
   registry.add<TaskPlacementParams>(
-      "task_placement", "Which of unlike processors every task of a graph runs on.",
+      "task_placement", "Chooses which of several unlike processors every task of a graph runs on.",
       [](const TaskPlacementParams& params, const Systems&) { return std::make_unique<TaskPlacement>(params); });
 }
 

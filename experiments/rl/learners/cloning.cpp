@@ -14,7 +14,7 @@ struct CloningParams : ImitationParams {
 }  // namespace
 
 void add_cloning_learner(LearnerRegistry& registry) {
-  registry.add<CloningParams>("cloning", "Behaviour cloning: imitates the environment's rule, which acts.",
+  registry.add<CloningParams>("cloning", "Behaviour cloning: imitates the environment's rule while that acts.",
                               [](const CloningParams& p, const LearnerSetup& setup) {
                                 require_rule(setup, "cloning");
                                 require_choices(setup.spec, "cloning");

@@ -9,18 +9,18 @@ struct DaggerParams : ImitationParams {
   double rule_share = 0.5;
   static constexpr auto fields() {
     using P = DaggerParams;
-    return sim::joined(
-        sim::inherited<P>(ImitationParams::fields()),
-        sim::FieldTable{sim::field("rule_share", &P::rule_share, sim::Unit::ratio, sim::between(0, 1),
-                                   "Of the training, over which the chance that the rule acts falls from "
-                                   "1 to 0.")});
+    return sim::joined(sim::inherited<P>(ImitationParams::fields()),
+                       sim::FieldTable{sim::field(
+                           "rule_share", &P::rule_share, sim::Unit::ratio, sim::between(0, 1),
+                           "Share of the training over which the probability that the rule acts falls from 1 to 0.")});
   }
 };
 
 }  // namespace
 
 void add_dagger_learner(LearnerRegistry& registry) {
-  registry.add<DaggerParams>("dagger", "DAgger: imitates the environment's rule where the policy itself leads.",
+  registry.add<DaggerParams>("dagger",
+                             "DAgger: imitates the environment's rule in the states that the policy itself reaches.",
                              [](const DaggerParams& p, const LearnerSetup& setup) {
                                require_own_steps(setup, "dagger");
                                require_rule(setup, "dagger");

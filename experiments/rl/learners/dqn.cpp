@@ -27,23 +27,26 @@ struct DqnParams : OffPolicyParams {
   static constexpr auto fields() {
     using P = DqnParams;
     using sim::Unit;
-    return sim::joined(
-        sim::FieldTable{sim::field("network", &P::network, "Of Q.")}, sim::inherited<P>(OffPolicyParams::fields()),
-        sim::FieldTable{
-            sim::field("target_every", &P::target_every, Unit::count, sim::at_least(1),
-                       "Updates to a renewal of the target network."),
-            sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
-            sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
-            sim::field("most_error", &P::most_error, Unit::none, sim::at_least(0),
-                       "Error beyond which the loss grows evenly (Huber's); 0: it is squared throughout."),
-            sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
-                       "Share of the training in which random actions become rare."),
-            sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1), "Their share from then on."),
-            sim::field("conservative", &P::conservative, Unit::none, sim::at_least(0),
-                       "Weight of keeping what nobody did below what was done; 1 is a good start for logged steps."),
-            sim::field("double_estimate", &P::double_estimate,
-                       "Whether the network chooses what the target network values; else the latter does both."),
-        });
+    return sim::joined(sim::FieldTable{sim::field("network", &P::network, "Network of Q.")},
+                       sim::inherited<P>(OffPolicyParams::fields()),
+                       sim::FieldTable{
+                           sim::field("target_every", &P::target_every, Unit::count, sim::at_least(1),
+                                      "Updates between two renewals of the target network."),
+                           sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount factor per step."),
+                           sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
+                           sim::field("most_error", &P::most_error, Unit::none, sim::at_least(0),
+                                      "Error beyond which the loss is linear (Huber loss); 0: always squared."),
+                           sim::field("explore", &P::explore, Unit::ratio, sim::between(0, 1),
+                                      "Share of the training over which the probability of random actions falls."),
+                           sim::field("last_random", &P::last_random, Unit::ratio, sim::between(0, 1),
+                                      "Probability of random actions from then on."),
+                           sim::field("conservative", &P::conservative, Unit::none, sim::at_least(0),
+                                      "Weight of keeping the value of unseen actions below that of logged ones "
+                                      "(conservative Q-learning); 1 is a good start for logged steps."),
+                           sim::field("double_estimate", &P::double_estimate,
+                                      "Whether the network chooses actions that the target network evaluates (double "
+                                      "Q-learning); if not, the target network does both."),
+                       });
   }
 };
 
@@ -141,7 +144,7 @@ class Dqn final : public OffPolicy {
 }  // namespace
 
 void add_dqn_learner(LearnerRegistry& registry) {
-  registry.add<DqnParams>("dqn", "Deep Q-learning: double estimation, replay memory, target network.",
+  registry.add<DqnParams>("dqn", "Deep Q-learning with double estimation, replay memory and target network.",
                           [](const DqnParams& params, const LearnerSetup& setup) {
                             require_choices(setup.spec, "dqn");
                             return learner_per_agent(setup, [&params](const LearnerSetup& own) {

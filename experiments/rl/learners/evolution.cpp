@@ -25,11 +25,13 @@ struct EvolutionParams {
     using P = EvolutionParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("network", &P::network, "Of the policy."),
-        sim::field("population", &P::population, Unit::count, sim::between(0, 10'000),
-                   "Sets of weights in a generation; 0: 4 + 3 ln(weights), rounded up to whole environments."),
-        sim::field("episodes", &P::episodes, Unit::count, sim::between(1, 10'000), "Of each."),
-        sim::field("sigma", &P::sigma, Unit::none, sim::positive(), "First deviation of a weight."),
+        sim::field("network", &P::network, "Network of the policy."),
+        sim::field(
+            "population", &P::population, Unit::count, sim::between(0, 10'000),
+            "Sets of weights per generation; 0: 4 + 3 ln(weights), rounded up to a multiple of the environments."),
+        sim::field("episodes", &P::episodes, Unit::count, sim::between(1, 10'000),
+                   "Episodes by which each set of weights is judged."),
+        sim::field("sigma", &P::sigma, Unit::none, sim::positive(), "Initial standard deviation of a weight."),
     };
   }
 };
@@ -159,7 +161,7 @@ class Evolution final : public Learner {
 
 void add_evolution_learner(LearnerRegistry& registry) {
   registry.add<EvolutionParams>(
-      "evolution", "Weights of a policy by CMA-ES: the return of whole episodes decides.",
+      "evolution", "Evolves the weights of a policy by CMA-ES on the return of whole episodes.",
       [](const EvolutionParams& p, const LearnerSetup& setup) {
         require_own_steps(setup, "evolution");
         return learner_per_agent(setup, [&p](const LearnerSetup& own) { return std::make_unique<Evolution>(p, own); });

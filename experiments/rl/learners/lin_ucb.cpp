@@ -14,8 +14,10 @@ struct LinUcbParams {
   static constexpr auto fields() {
     using P = LinUcbParams;
     return sim::FieldTable{
-        sim::field("alpha", &P::alpha, sim::Unit::none, sim::at_least(0), "Deviations that an arm is trusted with."),
-        sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(), "Weight of the belief that arms pay 0."),
+        sim::field("alpha", &P::alpha, sim::Unit::none, sim::at_least(0),
+                   "Width of the upper confidence bound, in standard deviations."),
+        sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(),
+                   "Ridge weight of the prior that rewards are 0."),
     };
   }
 };
@@ -23,7 +25,7 @@ struct LinUcbParams {
 }  // namespace
 
 void add_lin_ucb_learner(LearnerRegistry& registry) {
-  registry.add<LinUcbParams>("lin_ucb", "Contextual bandit: the arm of the highest upper bound.",
+  registry.add<LinUcbParams>("lin_ucb", "Contextual bandit: chooses the arm with the highest upper confidence bound.",
                              [](const LinUcbParams& params, const LearnerSetup& setup) {
                                return learner_per_agent(setup, [&params](const LearnerSetup& own) {
                                  const auto score = [alpha = params.alpha](const LinearArm& arm, const VectorXd& x,

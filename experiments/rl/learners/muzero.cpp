@@ -25,20 +25,24 @@ struct MuZeroParams {
     using P = MuZeroParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("network", &P::network, "Of representation, dynamics and prediction."),
-        sim::field("latent", &P::latent, Unit::count, sim::between(1, 65536), "Numbers in a state of the model."),
-        sim::field("simulations", &P::simulations, Unit::count, sim::between(1, 1e6), "Leaves that a search asks for."),
-        sim::field("unroll", &P::unroll, Unit::count, sim::between(1, 1000), "Steps that the model is unrolled over."),
-        sim::field("bootstrap", &P::bootstrap, Unit::count, sim::between(1, 1e6),
-                   "Rewards that a value is learned from, before a search's value stands for the rest."),
-        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps that are remembered."),
-        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Places of an update."),
+        sim::field("network", &P::network, "Network of representation, dynamics and prediction."),
+        sim::field("latent", &P::latent, Unit::count, sim::between(1, 65536),
+                   "Numbers in a latent state of the model."),
+        sim::field("simulations", &P::simulations, Unit::count, sim::between(1, 1e6),
+                   "Simulations (leaves) of a tree search."),
+        sim::field("unroll", &P::unroll, Unit::count, sim::between(1, 1000), "Steps over which the model is unrolled."),
+        sim::field(
+            "bootstrap", &P::bootstrap, Unit::count, sim::between(1, 1e6),
+            "Rewards from which a value is learned before the value of a search replaces the rest (n-step bootstrap)."),
+        sim::field("memory", &P::memory, Unit::count, sim::between(1, 1e9), "Steps kept in the replay memory."),
+        sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Positions per update (batch size)."),
         sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
-        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps to an update."),
-        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
+        sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps between two updates."),
+        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount factor per step."),
         sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size."),
         sim::field("noise", &P::noise, Unit::none, sim::positive(), "Dirichlet parameter of the noise at the root."),
-        sim::field("noise_share", &P::noise_share, Unit::ratio, sim::between(0, 1), "Its share of the root's weights."),
+        sim::field("noise_share", &P::noise_share, Unit::ratio, sim::between(0, 1),
+                   "Share of the noise in the weights at the root."),
     };
   }
 };

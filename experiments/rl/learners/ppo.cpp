@@ -18,19 +18,22 @@ struct PpoParams {
     using P = PpoParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("network", &P::network, "Of actors and critics."),
-        sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment in a round."),
-        sim::field("epochs", &P::epochs, Unit::count, sim::between(1, 1000), "Passes over a round."),
-        sim::field("minibatches", &P::minibatches, Unit::count, sim::between(1, 1e6), "Pieces of a round in a pass."),
-        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
-        sim::field("lambda", &P::lambda, Unit::ratio, sim::between(0, 1), "Decay of advantage estimates."),
-        sim::field("clip", &P::clip, Unit::ratio, sim::at_least(0), "Change of probabilities that pays; 0: any."),
+        sim::field("network", &P::network, "Network of actors and critics."),
+        sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment per round."),
+        sim::field("epochs", &P::epochs, Unit::count, sim::between(1, 1000), "Passes over the steps of a round."),
+        sim::field("minibatches", &P::minibatches, Unit::count, sim::between(1, 1e6),
+                   "Mini-batches that a round is divided into per pass."),
+        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount factor per step."),
+        sim::field("lambda", &P::lambda, Unit::ratio, sim::between(0, 1),
+                   "Decay factor of generalised advantage estimation."),
+        sim::field("clip", &P::clip, Unit::ratio, sim::at_least(0),
+                   "Clip range of the probability ratio; 0: no clipping."),
         sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of actors."),
         sim::field("critic_rate", &P::critic_rate, Unit::none, sim::positive(), "Step size of critics."),
         sim::field("anneal", &P::anneal, "Whether step sizes fall to 0 over the training."),
-        sim::field("entropy", &P::entropy, Unit::none, sim::at_least(0), "Weight of the bonus for open choices."),
+        sim::field("entropy", &P::entropy, Unit::none, sim::at_least(0), "Weight of the entropy bonus."),
         sim::field("most_gradient", &P::most_gradient, Unit::none, sim::at_least(0),
-                   "Norm that gradients are cut to; 0: none."),
+                   "Norm that gradients are clipped to; 0: no clipping."),
         sim::field("normalise", &P::normalise, "Whether observations are scaled to mean 0 and variance 1."),
     };
   }
@@ -57,12 +60,12 @@ std::unique_ptr<Learner> make_ppo(const PpoParams& p, const LearnerSetup& setup,
 }  // namespace
 
 void add_ppo_learner(LearnerRegistry& registry) {
-  registry.add<PpoParams>("ppo", "Proximal policy optimisation; several agents learn each on its own.",
+  registry.add<PpoParams>("ppo", "Proximal policy optimisation; with several agents, each learns on its own.",
                           [](const PpoParams& params, const LearnerSetup& setup) {
                             require_own_steps(setup, "ppo");
                             return make_ppo(params, setup, false);
                           });
-  registry.add<PpoParams>("mappo", "The same with one critic that sees what all agents see.",
+  registry.add<PpoParams>("mappo", "PPO for several agents with one critic that sees what all agents see.",
                           [](const PpoParams& params, const LearnerSetup& setup) {
                             require_own_steps(setup, "mappo");
                             return make_ppo(params, setup, true);

@@ -16,13 +16,13 @@ struct ReinforceParams {
     using P = ReinforceParams;
     using sim::Unit;
     return sim::FieldTable{
-        sim::field("network", &P::network, "Of policy and baseline."),
-        sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment in a round."),
-        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
+        sim::field("network", &P::network, "Network of the policy and of the baseline."),
+        sim::field("horizon", &P::horizon, Unit::count, sim::between(1, 1e6), "Steps of each environment per round."),
+        sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount factor per step."),
         sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of the policy."),
         sim::field("critic_rate", &P::critic_rate, Unit::none, sim::positive(), "Step size of the baseline."),
         sim::field("anneal", &P::anneal, "Whether step sizes fall to 0 over the training."),
-        sim::field("entropy", &P::entropy, Unit::none, sim::at_least(0), "Weight of the bonus for open choices."),
+        sim::field("entropy", &P::entropy, Unit::none, sim::at_least(0), "Weight of the entropy bonus."),
         sim::field("normalise", &P::normalise, "Whether observations are scaled to mean 0 and variance 1."),
     };
   }

@@ -22,17 +22,18 @@ struct SacParams : OffPolicyParams {
     using P = SacParams;
     using sim::Unit;
     return sim::joined(
-        sim::FieldTable{sim::field("network", &P::network, "Of policy and Q.")},
+        sim::FieldTable{sim::field("network", &P::network, "Network of the policy and of Q.")},
         sim::inherited<P>(OffPolicyParams::fields()),
         sim::FieldTable{
-            sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount of a step."),
-            sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of all that learns."),
-            sim::field("tau", &P::tau, Unit::ratio, sim::between(0, 1), "Share of Q that targets take in an update."),
+            sim::field("gamma", &P::gamma, Unit::ratio, sim::between(0, 1), "Discount factor per step."),
+            sim::field("rate", &P::rate, Unit::none, sim::positive(), "Step size of everything that is learned."),
+            sim::field("tau", &P::tau, Unit::ratio, sim::between(0, 1),
+                       "Share of Q that the target networks take over in an update."),
             sim::field("entropy_share", &P::entropy_share, Unit::ratio, sim::between(0, 1),
-                       "Entropy that is aimed at, as a share of that of even choices."),
+                       "Target entropy, as a share of that of uniform choices."),
             sim::field("first_temperature", &P::first_temperature, Unit::none, sim::positive(),
-                       "Weight of entropy against reward at first."),
-            sim::field("tune_temperature", &P::tune_temperature, "Whether it is learned."),
+                       "Initial weight of entropy against reward (temperature)."),
+            sim::field("tune_temperature", &P::tune_temperature, "Whether the temperature is learned."),
         });
   }
 };
@@ -176,7 +177,7 @@ class Sac final : public OffPolicy {
 
 void add_sac_learner(LearnerRegistry& registry) {
   registry.add<SacParams>(
-      "sac", "Soft actor-critic for choices.", [](const SacParams& params, const LearnerSetup& setup) {
+      "sac", "Soft actor-critic for discrete actions.", [](const SacParams& params, const LearnerSetup& setup) {
         require_choices(setup.spec, "sac");
         return learner_per_agent(setup,
                                  [&params](const LearnerSetup& own) { return std::make_unique<Sac>(params, own); });

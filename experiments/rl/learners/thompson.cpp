@@ -16,7 +16,8 @@ struct ThompsonParams {
     using P = ThompsonParams;
     return sim::FieldTable{
         sim::field("deviation", &P::deviation, sim::Unit::none, sim::at_least(0), "v: how wide beliefs are drawn."),
-        sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(), "Weight of the belief that arms pay 0."),
+        sim::field("ridge", &P::ridge, sim::Unit::none, sim::positive(),
+                   "Ridge weight of the prior that rewards are 0."),
     };
   }
 };
@@ -24,18 +25,19 @@ struct ThompsonParams {
 }  // namespace
 
 void add_thompson_learner(LearnerRegistry& registry) {
-  registry.add<ThompsonParams>("thompson", "Contextual bandit: the best arm of weights drawn from the belief.",
-                               [](const ThompsonParams& params, const LearnerSetup& setup) {
-                                 return learner_per_agent(setup, [&params](const LearnerSetup& own) {
-                                   const auto score = [v = params.deviation](const LinearArm& arm, const VectorXd& x,
-                                                                             Act how, sim::RandomStream& random) {
-                                     const double mean = arm.theta().dot(x);
-                                     if (how == Act::greedy) return mean;
-                                     return mean + v * std::sqrt(x.dot(arm.inverse * x)) * random.normal();
-                                   };
-                                   return std::make_unique<LinearBandit<decltype(score)>>(own, params.ridge, score);
-                                 });
-                               });
+  registry.add<ThompsonParams>(
+      "thompson", "Contextual bandit: chooses the best arm for weights drawn from the posterior (Thompson sampling).",
+      [](const ThompsonParams& params, const LearnerSetup& setup) {
+        return learner_per_agent(setup, [&params](const LearnerSetup& own) {
+          const auto score = [v = params.deviation](const LinearArm& arm, const VectorXd& x, Act how,
+                                                    sim::RandomStream& random) {
+            const double mean = arm.theta().dot(x);
+            if (how == Act::greedy) return mean;
+            return mean + v * std::sqrt(x.dot(arm.inverse * x)) * random.normal();
+          };
+          return std::make_unique<LinearBandit<decltype(score)>>(own, params.ridge, score);
+        });
+      });
 }
 
 }  // namespace orrery::experiments::rl
