@@ -237,7 +237,7 @@ std::vector<Answer> answers() {
                                    [](const RouterFitParams& p, const Systems& systems, const Asking&) {
                                      return router_fit_node(fit_router_trace(p, systems));
                                    }),
-      make_answer<RouterProfileParams>("router_profile", "What a router trace looks like, layer by layer.",
+      make_answer<RouterProfileParams>("router_profile", "Profiles a router trace, layer by layer.",
                                        [](const RouterProfileParams& p, const Systems&, const Asking&) {
                                          return router_profile_node(profile_router_trace(p.trace));
                                        }),

@@ -32,8 +32,8 @@ struct CalibrateParams {
         sim::field("constants", &P::constants, Unit::text, sim::any_value(),
                    "Up to three numbers of the config to fit, PATH or PATH=MIN:MAX."),
         sim::field("holdout", &P::holdout, Unit::text, sim::any_value(),
-                   "shapes (two fifths, by hash), device=NAME (constants from its family), COLUMN=VALUE,... (rows), "
-                   "or none."),
+                   "Rows held out from the fit: shapes (two fifths, by hash), device=NAME (constants from its family), "
+                   "COLUMN=VALUE,... (rows), or none."),
         sim::field("out", &P::out, Unit::path, sim::any_value(),
                    "File to write; empty: DEVICE-calibrated.json (DEVICE-training.json, DEVICE-residual.json, "
                    "CONFIG-fitted.json)."),

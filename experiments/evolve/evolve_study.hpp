@@ -137,7 +137,7 @@ struct SearchParams {
   static constexpr auto fields() {
     using S = SearchParams;
     return sim::FieldTable{
-        sim::field("seed", &S::seed, sim::Unit::none, sim::at_least(0), "Of everything that the search draws."),
+        sim::field("seed", &S::seed, sim::Unit::none, sim::at_least(0), "Seed of everything that the search draws."),
         sim::field("generations", &S::generations, sim::Unit::count, sim::between(1, 100'000),
                    "Rounds of candidates (generations), the first included."),
         sim::field("first_runs", &S::first_runs, sim::Unit::count, sim::at_least(1),
