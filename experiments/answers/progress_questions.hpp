@@ -19,7 +19,7 @@ struct ScoreParams {
         sim::required(sim::field("table", &P::table, Unit::path, sim::any_value(),
                                  "CSV file with submission, workload, median_time_to_target_s (inf: never reached).")),
         sim::field("most", &P::most, Unit::ratio, sim::between(1.0001, 1e6),
-                   "Largest ratio to the fastest time that still scores.")};
+                   "Ratio to the fastest time at and beyond which the score is 0.")};
   }
 };
 

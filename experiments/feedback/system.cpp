@@ -103,8 +103,8 @@ const FigureTable<Result>& result_table() {
       {"moves_s", "s", "Time of an iteration for moving weights from where they are trained to where they are used.",
        [](const R& r) { return r.run.moves_s; }},
       {"lag.{mean,most}", "iterations",
-       "Lag of answers: training steps by which their weights are out of date when they are trained on; the mean is of "
-       "the second half.",
+       "Lag of answers: iterations of training by which their weights are out of date when they are trained on; the "
+       "mean is of the second half.",
        [](const R& r) { return r.run.mean_lag; }, [](const R& r) { return r.run.most_lag; }},
       {"memory_bytes", "B", "Memory of the fullest device.", [](const R& r) { return r.chosen.memory_bytes; }},
       {"plans.{all,looked_at}", "", "Number of possible plans, and of plans whose time was estimated.",

@@ -20,7 +20,7 @@ void add_progress(CLI::App& app, Action& action) {
   CLI::App* score = progress->add_subcommand("score", "Compute AlgoPerf's score from times to targets");
   score->add_option("TABLE", scored->params.table, "CSV file: submission, workload, median_time_to_target_s")
       ->required();
-  score->add_option("--most", scored->params.most, "Largest ratio to the fastest time that still scores (4)")
+  score->add_option("--most", scored->params.most, "Ratio to the fastest time at and beyond which the score is 0 (4)")
       ->check(CLI::Range(1.0001, 1e6));
   score->add_flag("--json", scored->json, "Print JSON");
   score->callback([scored, &action] {
