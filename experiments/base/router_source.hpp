@@ -35,11 +35,11 @@ struct ReplayedRouter : RouterSource {
   double planned = 0.25;
   static constexpr auto fields() {
     using R = ReplayedRouter;
-    return sim::joined(
-        sim::inherited<R>(RouterSource::fields()),
-        sim::FieldTable{sim::field("planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
-                                   "Share of the trace (its first tokens) that policies.placement is planned on and that is "
-                                   "not replayed.")});
+    return sim::joined(sim::inherited<R>(RouterSource::fields()),
+                       sim::FieldTable{sim::field(
+                           "planned", &R::planned, sim::Unit::ratio, sim::between(0, 0.9),
+                           "Share of the trace (its first tokens) that policies.placement is planned on and that is "
+                           "not replayed.")});
   }
 };
 

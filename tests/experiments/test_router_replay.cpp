@@ -6,6 +6,7 @@
 
 #include "experiments/base/catalog.hpp"
 #include "experiments/systems/serving/pricing/device_iteration.hpp"
+#include "experiments/systems/serving/replica/rebalancer.hpp"
 #include "models/transformer/hf_config.hpp"
 #include "models/transformer/lowering.hpp"
 #include "tests/experiments/system_run.hpp"
@@ -30,7 +31,7 @@ Rows rows_of(const RouterReplay& replay, const std::vector<TokenRun>& runs) {
   Rows rows;
   std::vector<RouterReplay::Stretch> stretches;
   replay.find(runs, stretches);
-  replay.count(0, stretches, rows);
+  replay.count({}, stretches, rows);
   return rows;
 }
 
@@ -61,22 +62,22 @@ TEST_CASE("router replay tells the busiest ranks, and what they get") {
   const RouterReplay replay(small_trace(), {in_order(2)}, 2, 1);
   const Rows rows{9, 0, 2, 3};
   // Rank 0 has 9 rows of one expert, rank 1 five of two.
-  CHECK(replay.busiest(0, rows) == std::vector<std::size_t>{0, 1});
-  CHECK(replay.busiest(0, Rows{9, 1, 2, 3}) == std::vector<std::size_t>{0});
-  const models::RoutedRows first = replay.of_rank(0, 0, Rows{33, 17, 2, 3});
+  CHECK(replay.busiest({}, rows) == std::vector<std::size_t>{0, 1});
+  CHECK(replay.busiest({}, Rows{9, 1, 2, 3}) == std::vector<std::size_t>{0});
+  const models::RoutedRows first = replay.of_rank({}, 0, Rows{33, 17, 2, 3});
   CHECK(first.experts == 2);
   CHECK(first.rows == 50);
   CHECK(first.max_rows == 33);
   // Tiles of 16: 3 + 2; of 32: 2 + 1; of 64 and 128: 1 + 1.
   CHECK(first.row_tiles == std::array<std::int64_t, 4>{5, 3, 2, 2});
-  CHECK(replay.of_rank(0, 1, Rows{5, 5, 0, 0}).experts == 0);
+  CHECK(replay.of_rank({}, 1, Rows{5, 5, 0, 0}).experts == 0);
   RoutedTotals totals;
-  replay.book(0, rows, 3, totals);
+  replay.book({}, rows, 3, totals);
   CHECK(totals.layers == 3);
   CHECK(totals.experts == 9);     // three of four, three times
   CHECK(totals.most_rows == 27);  // 9 three times
   CHECK(totals.mean_rows == 21);  // 14 over two ranks, three times
-  const RouterReplay::Sums all = replay.sums(0, rows);
+  const RouterReplay::Sums all = replay.sums({}, rows);
   CHECK(all.rows == 14);
   CHECK(all.experts == 3);
   CHECK(all.most_rows == 9);
@@ -86,6 +87,50 @@ TEST_CASE("replicas of an expert share its rows") {
   // Expert 0 on both ranks; five tokens choose it: three and two rows.
   const RouterReplay replay(small_trace(), {policies::even_slots({0, 1, 0, 2, 3, 1}, 2)}, 2, 1);
   CHECK(rows_of(replay, {{.request = 0, .first = 0, .count = 8}}) == Rows{3, 1, 2, 1, 1, 0});
+}
+
+TEST_CASE("experts that move: by hand", "[unit]") {
+  // Three ranks of two slots, the third on another node. Expert 0 goes to rank 1 as well (from 0), 4 to rank 0 (from
+  // 2).
+  const policies::LayerPlacement from = policies::even_slots({0, 1, 2, 3, 4, 5}, 3);
+  const policies::LayerPlacement to = policies::even_slots({4, 1, 0, 3, 0, 5}, 3);
+  // Slots: rank 0 has 4 and 1, rank 1 has 0 and 3, rank 2 has 0 and 5. Moves: 4 from 2 to 0 and 0 from 0 to 2 between
+  // nodes, 0 from 0 to 1 within. Of 6 GB each at 2 GB/s within and 1 GB/s between: 3 s + 6 s, in two layers of the
+  // model.
+  const ExpertLinks links{
+      .node_ranks = 2, .node_bandwidth = 2e9, .bandwidth = 1e9, .bytes = {6'000'000'000}, .layers = {2}};
+  const ExpertMoves moves = moves_between({from}, {to}, 3, links);
+  CHECK(moves.experts == 2 * 3);
+  CHECK(moves.bytes == 2 * 3 * 6'000'000'000);
+  CHECK(moves.ps == 2 * 9'000'000'000'000);
+  CHECK(moves_between({from}, {from}, 3, links).ps == 0);
+  // Two slots of an expert on one rank take one copy.
+  CHECK(moves_between({from}, {policies::even_slots({0, 1, 4, 4, 4, 5}, 3)}, 3, links).experts == 2 * 1);
+}
+
+TEST_CASE("placements of a replay follow each other under numbers of their own") {
+  RouterReplay replay(small_trace(), {in_order(2)}, 2, 1);
+  const std::int32_t second = replay.add({policies::even_slots({3, 2, 1, 0}, 2)});
+  CHECK(second == 1);
+  std::vector<RouterReplay::Stretch> stretches;
+  replay.find(std::vector<TokenRun>{{.request = 0, .first = 0, .count = 8}}, stretches);
+  Rows rows;
+  replay.count({0, 0}, stretches, rows);
+  CHECK(rows == Rows{5, 1, 1, 1});
+  replay.count({second, 0}, stretches, rows);
+  CHECK(rows == Rows{1, 1, 1, 5});
+  replay.forget();
+  CHECK(replay.add({in_order(2)}) == 2);  // what was priced under number 1 is not taken for it
+  replay.count({2, 0}, stretches, rows);
+  CHECK(rows == Rows{5, 1, 1, 1});
+}
+
+TEST_CASE("requests that walk through the trace begin so far apart") {
+  // Every third token: requests 0 to 3 begin at 0, 3, 6, 9 - 8 = 1.
+  const RouterReplay replay(small_trace(), {in_order(2)}, 2, 1, 3);
+  for (const auto& [request, rows] : std::vector<std::pair<std::int64_t, Rows>>{
+           {0, {1, 0, 0, 0}}, {1, {0, 0, 0, 1}}, {2, {1, 0, 0, 0}}, {3, {0, 1, 0, 0}}})
+    CHECK(rows_of(replay, {{.request = request, .first = 0, .count = 1}}) == rows);
 }
 
 /// Launches as text, whatever their order.
@@ -238,6 +283,56 @@ TEST_CASE("exchanges of rows last as long as the fullest rank's", "[theory]") {
   CHECK(figure(contiguous, "e2e_s.mean") / figure(eplb, "e2e_s.mean") == Approx(crowds).epsilon(0.05));
 }
 
+/// Texts of two domains whose popular experts differ, walked through: the first half of the requests is of the one.
+std::vector<std::string> drifting(std::vector<std::string> more) {
+  more.insert(more.begin(), {"workload.router.generator.domains=2", "workload.router.generator.context=1024",
+                             "workload.router.generator.spread=0.2", "workload.router.generator.common=1",
+                             "workload.router.generator.previous=0", "workload.router.generator.earlier=0",
+                             "workload.router.planned=0.5", "workload.router.walk=8", "workload.clients=16",
+                             "workload.generator.requests=128", "policies.placement.policy=eplb"});
+  return on_eight(more);
+}
+
+TEST_CASE("experts placed anew follow what tokens choose", "[theory]") {
+  // 2,048 tokens: the first text (1,024 tokens of domain 0) is planned on, the second (of domain 1) is replayed.
+  const sim::Node stay = run(drifting({}));
+  const sim::Node move = run(drifting({R"(policies.rebalance={"interval": 40, "window": 20})"}));
+  const sim::Node beside = run(drifting({R"(policies.rebalance={"interval": 40, "window": 20, "overlap": true})"}));
+  CHECK(figure(stay, "experts.placements") == 0);
+  CHECK(figure(move, "experts.placements") >= 3);
+  CHECK(figure(move, "experts.imbalance") < 0.7 * figure(stay, "experts.imbalance"));
+  CHECK(figure(move, "experts.activated") == Approx(figure(stay, "experts.activated")).epsilon(0.02));
+  // An expert of this model is 3 matrices of 2048 x 768 in bf16.
+  CHECK(figure(move, "experts.moved_bytes") == figure(move, "experts.moved") * 3 * 2048 * 768 * 2);
+  CHECK(figure(move, "experts.move_s") > 0);
+  // Iterations wait for copies, or go on beside them.
+  CHECK(figure(beside, "simulated_s") < figure(move, "simulated_s"));
+
+  // Control: experts that are all alike popular gain nothing by moving, and lose what the copies take.
+  const std::vector<std::string> alike{"workload.router.generator.domains=1", "workload.router.generator.spread=1000"};
+  std::vector<std::string> moved = alike;
+  moved.push_back(R"(policies.rebalance={"interval": 40, "window": 20})");
+  const sim::Node still = run(drifting(alike)), moving = run(drifting(moved));
+  const double lost = figure(moving, "simulated_s") - figure(still, "simulated_s");
+  CHECK(lost == Approx(figure(moving, "experts.move_s")).epsilon(0.15));
+}
+
+TEST_CASE("placements that change leap as they step, and in lanes all find the same") {
+  const std::vector<std::string> moving = drifting({R"(policies.rebalance={"interval": 40, "window": 20})"});
+  std::vector<std::string> stepping = moving;
+  stepping.push_back("run.leap=false");
+  sim::Node leaps = run(moving), steps = run(stepping);
+  CHECK(leaps.dump() == run(moving).dump());
+  leaps.erase("events");
+  steps.erase("events");
+  CHECK(leaps.dump() == steps.dump());
+  std::vector<std::string> lanes = moving;
+  lanes.push_back(R"(cluster.replicas=[{"tensor_parallel": 1, "data_parallel": 8}])");
+  const sim::Node apart = run(lanes);
+  CHECK(figure(apart, "requests.completed") == 128);
+  CHECK(figure(apart, "experts.placements") >= 1);
+}
+
 TEST_CASE("router choices: faults") {
   const auto fault = [](const std::vector<std::string>& assignments) {
     return faults_of_run([&] { return run(assignments); });
@@ -257,6 +352,16 @@ TEST_CASE("router choices: faults") {
              Contains("/policies/placement: expected contiguous without workload.router"));
   CHECK_THAT(fault({"policies.placement.policy=eplb", "workload.router.planned=0"}),
              Contains("/policies/placement: expected tokens to plan on, got none of the 2048 of workload.router"));
+  CHECK_THAT(fault({"workload.router=null", "policies.rebalance={}"}),
+             Contains("/policies/rebalance: expected none without workload.router, which says what changes"));
+  CHECK_THAT(fault({"policies.rebalance={}"}),
+             Contains("/policies/rebalance: expected none beside placement contiguous, which asks for no loads"));
+  CHECK_THAT(fault({"policies.placement.policy=eplb", R"(policies.rebalance={"interval": 5, "window": 6})"}),
+             Contains("/policies/rebalance/window: expected at most the interval, 5 iterations"));
+  const sim::Node staged = run({"policies.placement.policy=eplb", "policies.rebalance={}",
+                                R"(cluster.replicas=[{"tensor_parallel": 1, "pipeline_parallel": 2}])"});
+  CHECK(staged.at("status")->as_string() == "infeasible");
+  CHECK_THAT(staged.at("reason")->as_string(), Contains("policies.rebalance: expected one pipeline stage"));
   const sim::Node uneven = run(on_eight({"policies.redundant=3"}));
   CHECK(uneven.at("status")->as_string() == "infeasible");
   CHECK_THAT(uneven.at("reason")->as_string(), Contains("policies.placement: "));

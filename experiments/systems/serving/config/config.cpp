@@ -484,9 +484,10 @@ sim::FieldRows<PoliciesParams> PoliciesParams::fields() {
                   "(needs workload.router)."),
       sim::field("redundant", &P::redundant, sim::Unit::count, sim::between(0, 1 << 16),
                  "Expert slots of a layer, over all ranks, beyond one for each expert (needs workload.router)."),
-      sim::only_if_given(sim::field("rebalance", &P::rebalance,
-                                    "When experts are placed anew while a replica serves (needs workload.router). None: "
-                                    "experts stay where they are.")),
+      sim::only_if_given(
+          sim::field("rebalance", &P::rebalance,
+                     "When experts are placed anew while a replica serves (needs workload.router). None: "
+                     "experts stay where they are.")),
       sim::only_if_given(passes_field(&P::passes))};
   return table;
 }
