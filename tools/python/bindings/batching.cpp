@@ -106,36 +106,37 @@ void bind_decision(py::module_& module) {
         d.get().admit.push_back({checked(d, seq), reserve.value_or(seq.get().prefill_tokens)});
       },
       py::arg("sequence"), py::arg("reserve_tokens") = py::none(),
-      "Takes a waiting sequence in, with blocks for so many tokens (default: those to prefill).");
+      "Admits a waiting sequence, with KV blocks for reserve_tokens tokens (default: those to prefill).");
   out.def(
       "chunk",
       [](DecisionRef& d, const SeqRef& seq, std::int64_t tokens, std::int32_t first, std::int32_t last) {
         d.get().items.push_back({.seq = checked(d, seq), .new_tokens = tokens, .layers = {first, last}});
       },
       py::arg("sequence"), py::arg("tokens"), py::arg("first_layer") = 0, py::arg("last_layer") = 0,
-      "Prefills so many tokens of a prompt, through layers [first, last) (last 0: all).");
+      "Prefills that many tokens of a prompt, through layers [first_layer, last_layer) (last_layer 0: all layers).");
   out.def(
       "preempt",
       [](DecisionRef& d, const SeqRef& seq, const std::string& how) {
         d.get().preempt.push_back({checked(d, seq), preempt_of(how)});
       },
-      py::arg("sequence"), py::arg("how") = "recompute", "Stops a running sequence: recompute, swap or pause.");
+      py::arg("sequence"), py::arg("how") = "recompute", "Preempts a running sequence; how: recompute, swap or pause.");
   out.def(
       "resume", [](DecisionRef& d, const SeqRef& seq) { d.get().resume.push_back(checked(d, seq)); },
-      py::arg("sequence"), "A paused sequence goes on.");
+      py::arg("sequence"), "Resumes a paused sequence.");
   out.def(
-      "clear", [](DecisionRef& d) { d.get().clear(); }, "Decides nothing: decodes go on.");
+      "clear", [](DecisionRef& d) { d.get().clear(); }, "Empties the decision: decodes go on.");
   out.def_property(
       "decode_rest", [](const DecisionRef& d) { return d.get().decode_rest; },
-      [](DecisionRef& d, bool value) { d.get().decode_rest = value; }, "Whether decodes without an item go on.");
+      [](DecisionRef& d, bool value) { d.get().decode_rest = value; },
+      "Whether decoding sequences without a chunk of their own take one step.");
   out.def_property(
       "mode", [](const DecisionRef& d) { return d.get().mode; },
       [](DecisionRef& d, std::optional<std::int32_t> value) { d.get().mode = value; },
-      "Parallel layout to switch to first, or None.");
+      "Parallel layout that the replica switches to first, or None.");
   out.def_property(
       "stable_iterations", [](const DecisionRef& d) { return d.get().stable_iterations; },
       [](DecisionRef& d, std::int64_t value) { d.get().stable_iterations = std::max<std::int64_t>(1, value); },
-      "Iterations for which this stays the answer if nothing arrives or ends (STABLE: for good).");
+      "Iterations for which the decision stays the same if nothing arrives or ends (STABLE: any number).");
   out.def_property_readonly("admitted", [](const DecisionRef& d) {
     std::vector<policies::SeqId> ids;
     for (const policies::Admission& one : d.get().admit) ids.push_back(one.seq);
@@ -166,8 +167,8 @@ void bind_step(py::module_& module) {
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   py::class_<StepRef> step(
       module, "BudgetStep",
-      "One step of a scheduler with a token budget: run_running() first, then admit() whom you "
-      "want, settle() last. It finds blocks, cuts prompts into chunks and preempts where it must.");
+      "One step of a scheduler with a token budget: call run_running() first, then admit() for "
+      "each sequence to admit, settle() last. It finds blocks, chunks prompts and preempts if needed.");
   step.def(py::init([](const std::shared_ptr<ViewRef>& view, const std::shared_ptr<DecisionRef>& out,
                        std::int64_t tokens, std::int64_t sequences, std::int64_t chunk, bool chunked) {
              if (tokens < 1 || sequences < 1 || chunk < 1)
@@ -180,18 +181,19 @@ void bind_step(py::module_& module) {
            py::arg("view"), py::arg("out"), py::kw_only(), py::arg("tokens") = 2048, py::arg("sequences") = 256,
            py::arg("chunk") = kAny, py::arg("chunked") = true);
   step.def(
-      "run_running", [](const StepRef& s) { s.get().run_running(); }, "Gives running sequences their tokens.");
+      "run_running", [](const StepRef& s) { s.get().run_running(); },
+      "Gives running sequences their tokens of this step.");
   step.def(
       "preempt", [](const StepRef& s, const SeqRef& seq) { s.get().preempt(checked(*s.out, seq)); },
-      py::arg("sequence"), "Stops a running sequence; before run_running() only.");
+      py::arg("sequence"), "Preempts a running sequence; only before run_running().");
   step.def(
       "admit", [](const StepRef& s, const SeqRef& seq) { return s.get().admit(checked(*s.out, seq)); },
-      py::arg("sequence"), "Takes a waiting sequence in; False if budget, slots or blocks do not allow it.");
+      py::arg("sequence"), "Admits a waiting sequence; False if budget, slots or blocks do not allow it.");
   step.def(
       "too_large", [](const StepRef& s, const SeqRef& seq) { return s.get().too_large(checked(*s.out, seq)); },
-      py::arg("sequence"), "Whether not even the whole cache would hold it.");
+      py::arg("sequence"), "Whether the sequence exceeds the whole KV cache.");
   step.def(
-      "settle", [](const StepRef& s) { s.get().settle(); }, "Says how long the answer holds: call it last.");
+      "settle", [](const StepRef& s) { s.get().settle(); }, "Sets how long the decision holds; call it last.");
   step.def_property_readonly("full", [](const StepRef& s) { return s.get().full(); });
   step.def_property_readonly("free_blocks", [](const StepRef& s) { return s.get().free_blocks(); });
   step.def_property_readonly("free_slots", [](const StepRef& s) { return s.get().free_slots(); });

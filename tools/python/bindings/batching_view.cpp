@@ -58,18 +58,18 @@ void bind_sequence(py::module_& module) {
         name, [member](const SeqRef& s) { return s.get().*member; }, doc);
   };
   field("prompt_tokens", &Sequence::prompt_tokens, "Tokens of the prompt.");
-  field("output_tokens", &Sequence::output_tokens, "True length of the output: an oracle.");
-  field("predicted_tokens", &Sequence::predicted_tokens, "Of the output, as predicted at arrival; 0: no prediction.");
+  field("output_tokens", &Sequence::output_tokens, "True length of the output (an oracle).");
+  field("predicted_tokens", &Sequence::predicted_tokens, "Output tokens as predicted at arrival; 0: no prediction.");
   field("prefill_tokens", &Sequence::prefill_tokens, "Tokens to prefill before the next one is emitted.");
-  field("prefilled", &Sequence::prefilled, "Of these, how many are done.");
-  field("ready_tokens", &Sequence::ready_tokens, "Of a waiting one: tokens whose KV comes with it.");
-  field("cached_tokens", &Sequence::cached_tokens, "Of the prompt, found in the cache at the first admission.");
-  field("turn", &Sequence::turn, "Number of its latest admission; whoever runs is served by it.");
+  field("prefilled", &Sequence::prefilled, "Tokens of prefill_tokens that are done.");
+  field("ready_tokens", &Sequence::ready_tokens, "Tokens of a waiting sequence whose KV comes with it.");
+  field("cached_tokens", &Sequence::cached_tokens, "Prompt tokens found in the cache at the first admission.");
+  field("turn", &Sequence::turn, "Number of its latest admission; running sequences are served in its order.");
   field("preemptions", &Sequence::preemptions, "How often it was preempted.");
-  field("priority", &Sequence::priority, "Higher goes first, where a policy looks at it.");
-  field("tenant", &Sequence::tenant, "Whom fairness is owed to.");
-  field("branches", &Sequence::branches, "Outputs sampled side by side.");
-  seq.def_property_readonly("order", &SeqRef::order, "Arrival number at the replica, unique.");
+  field("priority", &Sequence::priority, "Higher goes first, if the policy considers it.");
+  field("tenant", &Sequence::tenant, "Tenant, for fairness between tenants.");
+  field("branches", &Sequence::branches, "Outputs sampled in parallel.");
+  seq.def_property_readonly("order", &SeqRef::order, "Number of its arrival at the replica, unique.");
   seq.def_property_readonly("arrived_s", [](const SeqRef& s) { return s.owner()->seconds(s.get().arrived); });
   seq.def_property_readonly(
       "phase", [](const SeqRef& s) { return sim::to_string(s.get().phase); },
@@ -83,10 +83,10 @@ void bind_sequence(py::module_& module) {
       "generated", [](const SeqRef& s) { return s.view().generated(s.id()); }, "Output tokens emitted.");
   seq.def_property_readonly(
       "to_compute", [](const SeqRef& s) { return tokens_to_compute(s.view(), s.id()); },
-      "Of a waiting one: tokens to compute if it is admitted now.");
+      "Tokens to compute if a waiting sequence is admitted now.");
   seq.def_property_readonly(
       "blocks", [](const SeqRef& s) { return blocks_freed(s.view(), s.id()); },
-      "KV blocks that preempting it makes available.");
+      "KV blocks that become available if it is preempted.");
   seq.def("__eq__", [](const SeqRef& a, const SeqRef& b) { return a.order() == b.order() && a.owner() == b.owner(); });
   seq.def("__hash__", [](const SeqRef& s) { return s.order(); });
   seq.def("__repr__", [](const SeqRef& s) {
@@ -104,31 +104,34 @@ void bind_cache(py::module_& module) {
   };
   using policies::KvView;
   number(
-      "total_blocks", [](const KvView& v) { return v.total_blocks(); }, "Blocks there are.");
+      "total_blocks", [](const KvView& v) { return v.total_blocks(); }, "Number of blocks.");
   number(
-      "free_blocks", [](const KvView& v) { return v.free_blocks(); }, "Blocks that hold nothing.");
+      "free_blocks", [](const KvView& v) { return v.free_blocks(); }, "Empty blocks.");
   number(
-      "evictable_blocks", [](const KvView& v) { return v.evictable_blocks(); }, "Blocks of reusable prefixes only.");
+      "evictable_blocks", [](const KvView& v) { return v.evictable_blocks(); },
+      "Blocks that hold only reusable prefixes.");
   number(
-      "available_blocks", [](const KvView& v) { return v.available_blocks(); }, "Blocks that can be had at once.");
+      "available_blocks", [](const KvView& v) { return v.available_blocks(); },
+      "Blocks that can be allocated at once.");
   number(
       "block_bytes", [](const KvView& v) { return v.block_bytes(); }, "Bytes of a block on one device.");
   number(
-      "keeps_prefixes", [](const KvView& v) { return v.keeps_prefixes(); }, "Whether it is a prefix cache.");
+      "keeps_prefixes", [](const KvView& v) { return v.keeps_prefixes(); },
+      "Whether the cache keeps prefixes for reuse.");
   kv.def(
       "blocks_for", [](const KvRef& k, std::int64_t tokens) { return k.get().blocks_for(tokens); }, py::arg("tokens"),
-      "Blocks that so many tokens of one sequence take.");
+      "Blocks that this many tokens of one sequence take.");
   kv.def(
       "held_blocks",
       [](const KvRef& k, const SeqRef& s) { return s.view().holds(s.id(), k.get().held_blocks(s.id())); },
-      py::arg("sequence"), "Blocks a sequence holds now.");
+      py::arg("sequence"), "Blocks that a sequence holds now.");
   kv.def(
       "match_prefix", [](const KvRef& k, const SeqRef& s) { return k.get().match_prefix(s.get()); },
-      py::arg("sequence"), "Tokens at the head of a waiting prompt that the cache has.");
+      py::arg("sequence"), "Leading tokens of a waiting prompt that the cache has.");
   kv.def(
       "blocks_to_admit",
       [](const KvRef& k, const SeqRef& s, std::int64_t tokens) { return k.get().blocks_to_admit(s.get(), tokens); },
-      py::arg("sequence"), py::arg("tokens"), "Blocks that admitting a waiting sequence with room for tokens takes.");
+      py::arg("sequence"), py::arg("tokens"), "Blocks needed to admit a waiting sequence with room for tokens.");
 }
 
 void bind_view(py::module_& module) {
@@ -146,26 +149,29 @@ void bind_view(py::module_& module) {
         },
         doc);
   };
-  list("running", List::running, "By turn; the phase tells prefill, decode and pause apart.");
-  list("prefilling", List::prefilling, "Those of `running` in prefill.");
-  list("waiting", List::waiting, "Front first: arrivals at the back, preempted sequences at the front.");
+  list("running", List::running, "Running sequences by turn, in phase prefill, decode or paused.");
+  list("prefilling", List::prefilling, "Sequences of `running` in prefill, by turn.");
+  list("waiting", List::waiting,
+       "Waiting sequences, front first: arrivals join the back, preempted sequences the front.");
   const auto field = [&view](const char* name, auto member, const char* doc) {
     view.def_property_readonly(
         name, [member](const ViewRef& v) { return v.get().*member; }, doc);
   };
-  field("decoding", &BatchView::decoding, "How many of `running` decode.");
-  field("decode_tokens", &BatchView::decode_tokens, "New tokens if all of them take one step.");
-  field("growth_blocks", &BatchView::growth_blocks, "Blocks that this step would take.");
-  field("decode_context", &BatchView::decode_context, "Tokens that they would attend to.");
+  field("decoding", &BatchView::decoding, "Sequences of `running` in decode.");
+  field("decode_tokens", &BatchView::decode_tokens, "New tokens if all decoding sequences take one step.");
+  field("growth_blocks", &BatchView::growth_blocks, "New blocks that such a step would take.");
+  field("decode_context", &BatchView::decode_context,
+        "Tokens that such a step would attend to, the new ones included.");
   field("clock", &BatchView::clock, "Decode clock of the replica.");
-  field("mode", &BatchView::mode, "Parallel layout that the replica is in.");
+  field("mode", &BatchView::mode, "Parallel layout of the replica.");
   view.def_property_readonly(
       "now_s", [](const ViewRef& v) { return v.seconds(v.get().now); }, "Simulated time in s.");
   view.def_property_readonly("replica", &ViewRef::replica, "Number of the replica (and lane) in the run.");
   view.def_property_readonly(
-      "max_context", [](const ViewRef& v) { return v.get().limits.max_context; }, "Most tokens a request may have.");
+      "max_context", [](const ViewRef& v) { return v.get().limits.max_context; },
+      "Most tokens that a request may have, prompt and output together.");
   view.def_property_readonly(
-      "layers", [](const ViewRef& v) { return v.get().limits.layers; }, "Of the model.");
+      "layers", [](const ViewRef& v) { return v.get().limits.layers; }, "Layers of the model.");
   view.def_property_readonly("kv", [](const std::shared_ptr<ViewRef>& v) { return v->get(), KvRef{v}; });
   view.def(
       "iteration_s",
@@ -176,7 +182,7 @@ void bind_view(py::module_& module) {
                1e-12;
       },
       py::kw_only(), py::arg("decodes") = 0, py::arg("decode_context") = 0, py::arg("chunk_tokens") = 0,
-      py::arg("chunk_past") = 0, "Time in s of such an iteration; a call of the device model.");
+      py::arg("chunk_past") = 0, "Time in s of an iteration with these tokens; calls the device model.");
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ class PyExperiment {
 
 void bind_experiment(py::module_& module, const SharedKnown& known) {
   using Source = std::shared_ptr<PolicySource>;
-  py::class_<PyExperiment>(module, "Experiment", "A validated config, ready to run as often as wanted.")
+  py::class_<PyExperiment>(module, "Experiment", "A validated config that can be run any number of times.")
       .def(py::init([known](const std::optional<std::string>& path, const std::string& text,
                             const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
                             const Source& decode_routing) {

@@ -118,28 +118,29 @@ class PythonRouter final : public policies::Router {
 };
 
 void bind_replica(py::module_& module) {
-  py::class_<ReplicaRef> replica(module, "ReplicaFacts", "What a router may know of a replica.");
+  py::class_<ReplicaRef> replica(module, "ReplicaFacts", "What a router may know about a replica.");
   const auto field = [&replica](const char* name, auto member, const char* doc) {
     replica.def_property_readonly(
         name, [member](const ReplicaRef& r) { return r.get().*member; }, doc);
   };
-  replica.def_readonly("place", &ReplicaRef::place, "Its place in view.replicas.");
-  field("replica", &ReplicaFacts::replica, "Its number in the cluster, which lasts.");
-  field("requests", &ReplicaFacts::requests, "Requests that are there or on their way to it.");
-  field("queued_tokens", &ReplicaFacts::queued_tokens, "Tokens to prefill of those whose prefill is not done.");
-  field("tokens", &ReplicaFacts::tokens, "Prompt tokens of all that are there, and output they came with.");
-  field("waiting", &ReplicaFacts::waiting, "Requests in its queue (reads_live).");
-  field("kv_blocks", &ReplicaFacts::kv_blocks, "KV blocks in use (reads_live).");
-  field("kv_total", &ReplicaFacts::kv_total, "KV blocks it has.");
-  field("weight", &ReplicaFacts::weight, "Its share of the load, as configured.");
-  field("prefill_tokens_per_s", &ReplicaFacts::prefill_tokens_per_s, "Measured lately; 0: not yet.");
+  replica.def_readonly("place", &ReplicaRef::place, "Index in view.replicas.");
+  field("replica", &ReplicaFacts::replica, "Number in the cluster; it does not change during the run.");
+  field("requests", &ReplicaFacts::requests, "Requests at the replica or on their way to it.");
+  field("queued_tokens", &ReplicaFacts::queued_tokens, "Tokens to prefill of requests whose prefill is not done.");
+  field("tokens", &ReplicaFacts::tokens, "Prompt tokens of all its requests, and output tokens that these came with.");
+  field("waiting", &ReplicaFacts::waiting, "Requests in its queue, if the router sets reads_live.");
+  field("kv_blocks", &ReplicaFacts::kv_blocks, "KV blocks in use, if the router sets reads_live.");
+  field("kv_total", &ReplicaFacts::kv_total, "KV blocks of the replica.");
+  field("weight", &ReplicaFacts::weight, "Configured weight: its share of the load against others.");
+  field("prefill_tokens_per_s", &ReplicaFacts::prefill_tokens_per_s,
+        "Recently measured prefill rate in tokens/s; 0: not measured yet.");
   replica.def_property_readonly(
       "matched_tokens",
       [](const ReplicaRef& r) {
         const policies::Text* text = r.view->get().request.text;
         return text == nullptr ? std::int64_t{0} : r.get().match(*text);
       },
-      "Tokens at the head of the request's prompt that its prefix cache has.");
+      "Leading tokens of the request's prompt that its prefix cache has.");
 }
 
 void bind_routing_view(py::module_& module) {
@@ -147,18 +148,19 @@ void bind_routing_view(py::module_& module) {
       .def("__len__", &ReplicaList::size)
       .def("__getitem__", &ReplicaList::item)
       .def("__iter__", &ReplicaList::iterate);
-  py::class_<RequestRef> request(module, "RouteRequest", "The request that is routed.");
+  py::class_<RequestRef> request(module, "RouteRequest", "The request to route.");
   const auto field = [&request](const char* name, auto member, const char* doc) {
     request.def_property_readonly(
         name, [member](const RequestRef& r) { return r.get().*member; }, doc);
   };
   using policies::RouteRequest;
-  field("id", &RouteRequest::id, "Its number in the trace.");
-  field("prefill_tokens", &RouteRequest::prefill_tokens, "Prompt, and after a failure the output so far.");
-  field("ready_tokens", &RouteRequest::ready_tokens, "Of these, what comes with its KV.");
-  field("predicted_tokens", &RouteRequest::predicted_tokens, "Of the output; 0: no prediction.");
-  field("session", &RouteRequest::session, "Conversation; -1: none.");
-  field("tenant", &RouteRequest::tenant, "Whom fairness is owed to.");
+  field("id", &RouteRequest::id, "Number in the trace.");
+  field("prefill_tokens", &RouteRequest::prefill_tokens,
+        "Tokens to prefill: the prompt and, after a failure, the output so far.");
+  field("ready_tokens", &RouteRequest::ready_tokens, "Tokens of prefill_tokens whose KV comes with the request.");
+  field("predicted_tokens", &RouteRequest::predicted_tokens, "Predicted output tokens; 0: no prediction.");
+  field("session", &RouteRequest::session, "Number of its conversation; -1: none.");
+  field("tenant", &RouteRequest::tenant, "Tenant, for fairness between tenants.");
   field("priority", &RouteRequest::priority, "Higher goes first.");
   request.def_property_readonly("arrived_s", [](const RequestRef& r) { return r.view->seconds(r.get().arrived); });
   py::class_<RouteRef, std::shared_ptr<RouteRef>>(module, "RouteView", "What a router may know.")

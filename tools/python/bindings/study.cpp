@@ -194,7 +194,7 @@ void export_points(const std::vector<std::string>& files, const std::string& out
 
 void bind_study(py::module_& module, const SharedKnown& known) {
   using Source = std::shared_ptr<PolicySource>;
-  py::class_<PyStudy>(module, "Study", "A study read, ready to be explored.")
+  py::class_<PyStudy>(module, "Study", "A validated study, ready to run.")
       .def(py::init([known](const std::optional<std::string>& path, const std::string& text,
                             const std::vector<std::string>& assignments, const Source& batching, const Source& routing,
                             const Source& decode_routing) {

@@ -100,7 +100,7 @@ py::dict read_table(const std::string& path) {
 }  // namespace
 
 void bind_tables(py::module_& module) {
-  module.def("read_table", &read_table, py::arg("path"), "Columns of a CSV file as arrays, by name.");
+  module.def("read_table", &read_table, py::arg("path"), "Columns of a CSV file: a dict of arrays by name.");
 }
 
 }  // namespace orrery::python

@@ -92,7 +92,7 @@ py::dict read_timeline(const std::string& path) {
 
 void bind_timeline(py::module_& module) {
   module.def("read_timeline", &read_timeline, py::arg("path"),
-             "A .pftrace file as columns, with the tracks and names that they point to.");
+             "A .pftrace file as columns, with the tracks and names that they refer to.");
 }
 
 }  // namespace orrery::python

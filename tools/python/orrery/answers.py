@@ -1,4 +1,4 @@
-"""What a run comes to, in a few words: of a question its answer, of any other run its first figures."""
+"""The result of a run in a few words: the answer to a question, or the first figures of any other run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST = 4  # figures of a run that has no words of its own
 
 
 def words(summary: dict, system: str = "") -> list[str]:
-    """Phrases, the most important first: ["capacity 2.95 requests/s", "TBT binds"]."""
+    """Phrases of a summary, the most important first: ["capacity 2.95 requests/s", "TBT binds"]."""
     told = _OF.get(system, _figures)(summary)
     binds = summary.get("binds")
     if isinstance(binds, dict) and binds.get("target"):
@@ -84,7 +84,7 @@ _OF = {"capacity": _capacity, "slo_sweep": _slo, "plans": _plans, "rl": _train, 
 
 
 def figures(node: dict, path: str = ""):
-    """Scalars of a summary by dotted path; distributions stay together."""
+    """Pairs of dotted path and scalar of a summary; a distribution stays one dict."""
     for key, value in node.items():
         name = f"{path}{key}"
         if isinstance(value, dict) and "p50" not in value:

@@ -1,4 +1,4 @@
-"""Everything with a name: policies, parts, models, trace formats, environments."""
+"""Everything that has a name: policies, parts, models, trace formats, environments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orrery.keywords import answered
 
 
 class Component(typing.NamedTuple):
-    """A named thing and its parameters; prints itself as `orrery describe` does."""
+    """A named thing and its parameters (`fields`); prints like `orrery describe`."""
 
     kind: str
     name: str
@@ -56,13 +56,13 @@ def _components() -> tuple[Component, ...]:
 
 
 def forget() -> None:
-    """Looks again: there may be more names, of a plugin."""
+    """Forgets the names read so far, because a plugin may have added some."""
     _components.cache_clear()
 
 
 @answered
 def components(kind: str | None = None) -> list[Component]:
-    """All named things, or those of one kind. ConfigError for a kind that there is not."""
+    """A list of all named things, or of those of one kind. Raises ConfigError if the kind does not exist."""
     everything = _components()
     kinds = sorted({c.kind for c in everything})
     if kind is not None and kind not in kinds:
@@ -72,7 +72,7 @@ def components(kind: str | None = None) -> list[Component]:
 
 @answered
 def list_names(kind: str | None = None) -> list[str]:
-    """Names of one kind; without one, the kinds that there are."""
+    """The sorted names of one kind or, without `kind`, the kinds. Raises ConfigError if the kind does not exist."""
     if kind is None:
         return sorted({c.kind for c in _components()})
     return sorted(c.name for c in components(kind))
@@ -80,7 +80,7 @@ def list_names(kind: str | None = None) -> list[str]:
 
 @answered
 def describe(name: str, kind: str | None = None) -> Component:
-    """The thing of that name (the first, where several kinds have it). ConfigError if there is none."""
+    """The thing of that name (the first, if several kinds have one). Raises ConfigError if there is none."""
     bare = name.removeprefix("catalog:")
     for component in components(kind):
         if component.name == bare:

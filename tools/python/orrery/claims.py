@@ -1,4 +1,4 @@
-"""Claim studies: what papers say of a system, and what comes out (docs/papers/index.md)."""
+"""Claim studies: what papers say about a system, and what the simulator gives (docs/papers/index.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orrery.running import teller
 
 
 class Claims:
-    """Claims with what the simulation gives. `claims` has a row a claim, `points` every figure at every point."""
+    """Claims and simulated values. `claims` has one row per claim, `points` all figures of every point."""
 
     def __init__(self, told: dict, points):
         import pandas
@@ -31,7 +31,7 @@ class Claims:
 
     @property
     def held(self) -> int:
-        """Claims that hold."""
+        """How many claims hold."""
         return int(self.claims["holds"].sum())
 
     @property
@@ -63,11 +63,11 @@ def _band(value: float) -> str:
 
 @answered
 def reproduce(studies=(), overrides=None, *, jobs: int = 0, progress=None, **sections) -> Claims:
-    """Runs claim studies (names of those that ship, files; none: all that ship) and judges their claims.
+    """Runs claim studies (names of shipped ones, or files; all that ship by default) and judges their claims.
 
         orrery.reproduce("tempo").claims
 
-    `jobs` runs at a time (0: as many as cores) change no result. Ctrl-C stops it.
+    `jobs` is the number of runs at a time (0: one per core); it does not change results. Ctrl-C stops it.
     """
     import pandas
 

@@ -1,4 +1,4 @@
-"""The other commands, a function each: what the core answers as JSON, and runs that ask another question."""
+"""The other commands, one function each: answers of the core as JSON, and runs that answer another question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ask(name: str, params: dict, progress=None) -> dict:
 
 
 class Plan:
-    """Buffers placed in one arena: `plans` (a row a planner) and `offsets` of the best one."""
+    """Buffers placed in one arena: `plans` (one row per planner) and the `offsets` (bytes) of the best plan."""
 
     def __init__(self, told: dict, offsets):
         import pandas
@@ -43,9 +43,10 @@ class Plan:
 
 @answered
 def plan(buffers, planner: str = "", capacity: str | int = "", **parameters) -> Plan:
-    """Places buffers with known lifetimes: a CSV file or a frame with id, lower, upper, size (bytes).
+    """Places buffers with known lifetimes in one arena: a CSV file or a frame with id, lower, upper, size (bytes).
 
-    One planner (`orrery.list("memory_planner")`) or all; `parameters` of planners by name: search={"budget": 1000}.
+    `planner` is one of `orrery.list("memory_planner")`; by default all are tried. `capacity` is in bytes, or a string
+    with a unit. `parameters` of planners are given by name: search={"budget": 1000}.
     """
     import pandas
 
@@ -63,9 +64,9 @@ def plan(buffers, planner: str = "", capacity: str | int = "", **parameters) -> 
 
 @answered
 def fidelity(folder, points=None):
-    """Errors of the catalog's parts against measured tables: a row a table, metric and regime (errors are shares).
+    """Errors of the catalog's parts against measured tables: one row per table, metric and regime (errors as fractions).
 
-    `points` names a CSV file for every row, measured and predicted.
+    `points` names a CSV file to write, with the measured and predicted value of every row.
     """
     import pandas
 
@@ -76,9 +77,9 @@ def fidelity(folder, points=None):
 @answered
 def fits(model: str, part: str, *, host: str = "", sockets: int = 1, devices: int = 1, link: str = "pcie4-x16",
          storage: str = "", weights=(), context: int = 4096, batch: int = 1, router=None, engine: str = "kt_kernel"):
-    """Whether a model with experts fits a GPU and its host, at how many tokens a second: a row a format and schedule.
+    """Whether a model with experts fits a GPU and its host, and its tokens/s: one row per weight format and schedule.
 
-    `config` of a row is what `orrery.run` takes.
+    Column `config` of a row is a config for `orrery.run`.
     """
     import pandas
 
@@ -91,10 +92,10 @@ def fits(model: str, part: str, *, host: str = "", sockets: int = 1, devices: in
 @answered
 def progress_fit(table, *, start: float = 0.0, since: float = 0.0, until: float = 0.0, at: float = 0.0, draws: int = 200,
                  seed: int = 1) -> dict:
-    """Reward over compute fitted to a table (compute, reward), from `since` to `until`; the rest judges the fit.
+    """Fits reward over compute to the rows of a table (compute, reward) from `since` to `until`; the rest judge the fit.
 
-    `ceiling` with its interval, `exponent`, `middle`, `trusted`; `reward` at `at`, which a fit that is not trusted
-    refuses beyond its points.
+    The answer has `ceiling` with its interval, `exponent`, `middle`, `trusted`, and `reward` at compute `at`. A fit
+    that is not trusted refuses to predict beyond its points.
     """
     return _ask("progress_fit", {"table": os.fspath(table), "start": start, "from": since, "until": until, "at": at,
                                  "draws": draws, "seed": seed})
@@ -102,7 +103,7 @@ def progress_fit(table, *, start: float = 0.0, since: float = 0.0, until: float 
 
 @answered
 def progress_score(table, *, most: float = 4.0):
-    """AlgoPerf's score of each submission, from a table of times to targets; a frame, best first."""
+    """AlgoPerf's score of each submission, from a table of times to targets: a frame, best first."""
     import pandas
 
     return pandas.DataFrame(_ask("progress_score", {"table": os.fspath(table), "most": most})["submissions"])
@@ -111,10 +112,10 @@ def progress_score(table, *, most: float = 4.0):
 @answered
 def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int = 4000, out=None,
               force: bool = False, training: bool = False) -> dict:
-    """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer says where.
+    """Fits the constants of a part to measured tables and writes its catalog entry; `file` of the answer is its path.
 
-    With `training`, what a training run takes beside its kernels is fitted to tables of measured plans, and section
-    `machine` of a config is written.
+    With `training`, the time that a training run spends outside its kernels is fitted to tables of measured plans, and
+    section `machine` of a config is written instead.
     """
     return _ask("calibrate", {"device": device, "data": os.fspath(data), "holdout": holdout, "blocks": list(blocks),
                               "rows": rows, "out": "" if out is None else os.fspath(out), "force": force,
@@ -123,14 +124,14 @@ def calibrate(device: str, data, *, holdout: str = "none", blocks=(), rows: int 
 
 @answered
 def evolve(study, overrides=None, *, proposer: str = "", out=None, jobs: int = 0, progress=None, **sections) -> dict:
-    """Searches for an expression that decides better than the baselines of a study of kind "evolve"."""
+    """Searches for an expression that decides better than the baselines of a study (a file of kind "evolve")."""
     return _ask("evolve", {"study": os.fspath(study), "proposer": proposer, "jobs": jobs,
                            "out": "" if out is None else os.fspath(out),
                            "set": configs.assignments(overrides, sections)}, progress)
 
 
 class ImportedConfig(dict):
-    """A serving config, with what was assumed (`notes`) and what nothing here stands for (`ignored`)."""
+    """A config, with the assumptions made (`notes`) and the arguments that have no counterpart here (`ignored`)."""
 
     def __init__(self, told: dict):
         super().__init__(told["config"])
@@ -141,8 +142,9 @@ class ImportedConfig(dict):
 @answered
 def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | None = None, model: str | None = None,
                   trace=None, devices: int | None = None) -> ImportedConfig:
-    """What an engine or a training run was started with, as a config: words as on its command line, a dict of them, or
-    a JSON `file`. `trace` is for serving ("vllm"), `devices` for training ("megatron", "deepspeed", "torchtitan").
+    """Turns the arguments that an engine or a training run was started with into a config. They are words as on its
+    command line, a dict, or a JSON `file`. `trace` is for serving (engine "vllm"), `devices` for training ("megatron",
+    "deepspeed", "torchtitan"). Raises ConfigError for an unknown engine.
 
         orrery.import_config("vllm", {"model": "meta-llama/Llama-2-7b-hf", "max_num_seqs": 64}, part="a100-sxm4-80gb")
     """
@@ -163,7 +165,7 @@ def import_config(engine: str = "vllm", arguments=(), *, file=None, part: str | 
 
 
 def _folder_of(thing) -> str:
-    """The folder or file that stands for a result, a study, or a path."""
+    """The folder or file of a result, a study, or a path."""
     if isinstance(thing, Stored) and thing.store is not None:
         return thing._file()  # with all that is known by now
     place = thing if isinstance(thing, (str, os.PathLike)) else getattr(thing, "folder", None)
@@ -174,9 +176,10 @@ def _folder_of(thing) -> str:
 
 @answered
 def report(*what, out=None, png=None) -> pathlib.Path:
-    """Writes one HTML file that shows runs (folders, Results) or studies (stores); gives its path.
+    """Writes one HTML file that shows runs (folders, Results) or studies (stores); returns its path.
 
-    `out` is RUN/report.html or STORE.html unless told; of several compare.html, here. `png` names a folder for plots.
+    `out` defaults to RUN/report.html or STORE.html; for several, to compare.html in the current folder. `png` names a
+    folder for plots.
     """
     places = [_folder_of(one) for one in what]
     if not places:
@@ -187,7 +190,7 @@ def report(*what, out=None, png=None) -> pathlib.Path:
 
 
 def _report_file(places: list[str]) -> pathlib.Path:
-    """As the command does: a comparison takes no run's own report away."""
+    """The default file, as of the command: a comparison does not overwrite the report of a run."""
     place = pathlib.Path(places[0])
     if len(places) > 1:
         return pathlib.Path("compare.html")
@@ -196,6 +199,6 @@ def _report_file(places: list[str]) -> pathlib.Path:
 
 @answered
 def compare(run, log) -> dict:
-    """A run beside the request log of a real engine (CSV of a vLLM run, or its benchmark's JSON), as
-    `orrery report RUN --against LOG --json`."""
+    """Compares a run with the request log of a real engine (CSV of a vLLM run, or its benchmark's JSON), and returns
+    what `orrery report RUN --against LOG --json` prints."""
     return json.loads(programs.told_by("orrery_report", _folder_of(run), "--against", log, "--json"))

@@ -8,7 +8,7 @@ import pathlib
 
 
 def _system_of(config) -> str:
-    """The system that a config (a path, a dict) is about, as far as can be seen without reading it."""
+    """The system of a config (a path, a dict), as far as can be seen without reading it."""
     for _ in range(16):  # a base, its base …
         if isinstance(config, (str, os.PathLike)):
             folder = pathlib.Path(config).parent
@@ -36,7 +36,7 @@ def _system_of(config) -> str:
 
 def _coder(system: str):
     def plain(value):
-        """What JSON has no word for: machines, models and traces, paths, numbers and arrays of numpy."""
+        """Converts what JSON does not have: machines, models and traces, paths, numbers and arrays of numpy."""
         if hasattr(value, "to_config"):
             return value.to_config(system)
         if isinstance(value, os.PathLike):
@@ -49,12 +49,12 @@ def _coder(system: str):
 
 
 def to_json(value, system: str = "serving") -> str:
-    """JSON of a config or a part of one; objects such as Machine stand for what `system` calls one."""
+    """JSON of a config or a part of one; objects such as Machine become what `system` takes for them."""
     return json.dumps(value, default=_coder(system))
 
 
 def source(config) -> tuple[str | None, str]:
-    """Path and text, one of which says it all, of a path or a dict."""
+    """A pair of path and text for a path or a dict; one of the two holds the whole config."""
     if isinstance(config, (str, os.PathLike)):
         return str(pathlib.Path(config)), ""
     if hasattr(config, "keys"):

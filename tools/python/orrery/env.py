@@ -1,4 +1,4 @@
-"""Environments: Gymnasium's API for one agent, PettingZoo's parallel API for several.
+"""Environments: Gymnasium's API for one agent, PettingZoo's parallel API for several agents.
 
 Neither package is needed; where gymnasium is installed, an environment is a `gymnasium.Env`.
 """
@@ -16,7 +16,7 @@ try:
 except ImportError:
 
     class _Base:  # type: ignore[no-redef]
-        """What gymnasium.Env has beside the methods that matter."""
+        """What gymnasium.Env has besides the main methods."""
 
         metadata: dict = {"render_modes": []}
         render_mode = None
@@ -52,7 +52,7 @@ except ImportError:
 
 
 class Episodes:
-    """Seeds of episodes: the one that was given, then ones that follow from it; drawn where none was given."""
+    """Seeds of episodes: the given one, then seeds derived from it; a random one if none was given."""
 
     def __init__(self):
         self._seed = None
@@ -71,7 +71,7 @@ class Episodes:
 
 
 def mask_of(agent: dict, row: numpy.ndarray):
-    """A mask as the agent's space samples with it."""
+    """A mask in the form in which the agent's space samples with it."""
     row = row.astype(numpy.int8)
     if agent["action"] == "multi_discrete":
         return tuple(numpy.split(row, numpy.cumsum(agent["choices"])[:-1]))
@@ -83,7 +83,7 @@ def _figures(names, row) -> dict:
 
 
 class Env(_Base):
-    """An environment of one agent. `agent` tells what the numbers of an observation are called."""
+    """An environment of one agent. `agent` has the names of the entries of an observation."""
 
     metadata: dict = {"render_modes": []}
 
@@ -101,14 +101,14 @@ class Env(_Base):
         return info
 
     def reset(self, *, seed=None, options=None):
-        """Begins an episode: (observation, info). Without a seed the next of the sequence that the last seed began."""
+        """Begins an episode: (observation, info). Without a seed, it is the next of the sequence from the last seed."""
         episode = self._episodes.next(seed)
         super().reset(seed=seed)
         observation, _, _, _, mask, figures = self._core.reset(episode)
         return observation, self._info(mask, figures)
 
     def step(self, action):
-        """(observation, reward, terminated, truncated, info). ValueError for an action that is not allowed."""
+        """(observation, reward, terminated, truncated, info). Raises ValueError if the action is not allowed."""
         taken = numpy.asarray(action, dtype=numpy.float64).reshape(-1)
         observation, rewards, terminated, truncated, mask, figures = self._core.step(taken)
         return observation, float(rewards[0]), terminated, truncated, self._info(mask, figures)
@@ -118,7 +118,7 @@ class Env(_Base):
 
 
 class ParallelEnv:
-    """An environment of several agents that act at once: dicts by agent."""
+    """An environment of several agents that act at the same time; all values are dicts by agent."""
 
     metadata = {"render_modes": [], "is_parallelizable": True}
     render_mode = None
@@ -167,13 +167,13 @@ class ParallelEnv:
         return infos
 
     def reset(self, seed=None, options=None):
-        """(observations, infos)."""
+        """Begins an episode: (observations, infos)."""
         observation, _, _, _, mask, figures = self._core.reset(self._episodes.next(seed))
         self.agents = list(self.possible_agents)
         return self._observations(observation), self._infos(mask, figures)
 
     def step(self, actions: dict):
-        """(observations, rewards, terminations, truncations, infos). Needs an action of every agent."""
+        """(observations, rewards, terminations, truncations, infos). `actions` has one of every agent."""
         missing = [name for name in self.agents if name not in actions]
         if missing:
             raise ValueError(f"expected an action of every agent, got none of {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions."""
+"""Exceptions, and the faults that they hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """Where code stands that is nobody's policy: this package, Python's own and what is installed."""
+    """Folders of code that is not a user's policy: this package, Python's library and installed packages."""
     import sysconfig
 
     paths = sysconfig.get_paths()
@@ -20,7 +20,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 class Fault(typing.NamedTuple):
-    """One fault of input: where it stands, what was expected, what may have been meant."""
+    """One fault of the input: where it is, what was expected, and a hint at what may have been meant."""
 
     file: str
     pointer: str  # JSON pointer inside the file; "" is its root
@@ -34,7 +34,7 @@ class Fault(typing.NamedTuple):
 
 
 class ConfigError(ValueError):
-    """Faulty input; `faults` holds all of them, with the pointers and hints that the command prints."""
+    """Faulty input; `faults` holds all faults, with the pointers and hints that the command prints."""
 
     def __init__(self, faults):
         self.faults = [Fault(*fault) for fault in faults]
@@ -44,24 +44,24 @@ class ConfigError(ValueError):
 class PolicyError(RuntimeError):
     """A policy in Python failed or broke its contract; the message names it and the simulated time.
 
-    Where it raised something, that is the cause, and `file` and `line` say where in the user's code.
+    If the policy raised an exception, that is the cause, and `file` and `line` say where in the user's code.
     """
 
     def _place(self) -> tuple[str, int, str] | None:
-        """File, line and function of the innermost frame that is of no library; None where there is none."""
+        """File, line and function of the innermost frame outside libraries; None if there is none."""
         frames = traceback.extract_tb(self.__cause__.__traceback__ if self.__cause__ is not None else None)
         own = [one for one in frames if not one.filename.startswith(_libraries())]
         return (own[-1].filename, own[-1].lineno or 0, own[-1].name) if own else None
 
     @property
     def file(self) -> str | None:
-        """Of the user's code; None where the policy raised nothing itself."""
+        """The file of the user's code that raised; None if the policy raised nothing itself."""
         place = self._place()
         return place[0] if place else None
 
     @property
     def line(self) -> int | None:
-        """In that file."""
+        """The line in `file`; None if the policy raised nothing itself."""
         place = self._place()
         return place[1] if place else None
 

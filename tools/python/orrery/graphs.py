@@ -11,7 +11,7 @@ from orrery.keywords import answered
 
 
 class Kernel(typing.NamedTuple):
-    """What one launch costs: exact FLOPs, bytes of device memory, time with the launch, what bounds it, energy."""
+    """The cost of one launch: exact FLOPs, bytes of device memory, time (s, with the launch), bound, energy (J)."""
 
     flops: float
     bytes: float
@@ -30,7 +30,7 @@ def _sizes(sizes: dict) -> list[tuple[str, str]]:
 
 @answered
 class Graph:
-    """An operator graph with the sizes of its dimensions, where they are given; made by `orrery.graph`."""
+    """An operator graph and the sizes of its dimensions, as far as they are given; made by `orrery.graph`."""
 
     def __init__(self, core, config: dict, report: dict | None = None):
         self._core, self._config = core, config
@@ -42,7 +42,7 @@ class Graph:
 
     @property
     def dimensions(self) -> list[str]:
-        """Names of the sizes that the graph leaves open."""
+        """Names of the dimensions whose sizes the graph leaves open."""
         return self._core.dimensions()
 
     @property
@@ -52,45 +52,45 @@ class Graph:
 
     @property
     def notes(self) -> list[str]:
-        """What an importer has to say."""
+        """Notes of the importer."""
         return self._core.notes()
 
     @property
     def unmapped(self) -> dict[str, int]:
-        """Foreign ops that an importer kept as custom ones, and how many."""
+        """How many of each foreign op the importer kept as custom ops."""
         return dict(self._core.unmapped())
 
     def bind(self, **sizes: int) -> Graph:
-        """The same graph with other sizes. ConfigError for a dimension that it does not have."""
+        """The same graph with other sizes. Raises ConfigError for a dimension that it does not have."""
         return Graph(self._core.bind(_sizes({**self.sizes, **sizes})), self._config, self.report)
 
     def require_sizes(self) -> None:
-        """ConfigError if a dimension has no size."""
+        """Raises ConfigError if a dimension has no size."""
         missing = [name for name in self.dimensions if name not in self.sizes]
         if missing:
             raise ConfigError([("--bind", "", f"no value for dimension '{name}'", "") for name in missing])
 
     @property
     def operators(self):
-        """A row an operator, in order: name, op, class, scope, phase, output, flops, read_bytes, write_bytes, bytes."""
+        """Operators, in order: name, op, class, scope, phase, output, flops, read_bytes, write_bytes, bytes."""
         import pandas
 
         return pandas.DataFrame(self._core.operators())
 
     @property
     def totals(self) -> dict:
-        """Of the whole graph at its sizes: ops, kernels, parameters, parameter_bytes, flops, read_bytes …"""
+        """Totals of the graph at its sizes: ops, kernels, parameters, parameter_bytes, flops, read_bytes …"""
         return self._core.totals()
 
     @property
     def formulas(self) -> dict[str, str]:
-        """The same as formulas over the dimensions."""
+        """The totals as formulas over the dimensions."""
         return self._core.formulas()
 
     def apply(self, pass_: str, machine=None, **params) -> Graph:
-        """The graph after a pass (`orrery.list("pass")`); `report` tells what it did.
+        """The graph after a pass (`orrery.list("pass")`); its `report` holds the figures of the pass.
 
-        A machine gives prices and memory to passes that decide by them.
+        `machine` gives costs and memory sizes to passes that need them.
         """
         core, figures, notes = self._core.apply(
             pass_, configs.to_json(params), machine._core if machine is not None else None
@@ -99,15 +99,15 @@ class Graph:
         return Graph(core, config, {**figures, "notes": notes} if notes else figures)
 
     def fuse(self, policy: str = "loop_fusion", machine=None, **params) -> Graph:
-        """The graph after a pass that fuses: `loop_fusion`, `greedy_fusion`, `dp_fusion`, `pattern_fusion` …"""
+        """The graph after a fusion pass: `loop_fusion`, `greedy_fusion`, `dp_fusion`, `pattern_fusion` …"""
         return self.apply(policy, machine, **params)
 
     def dot(self, path=None) -> str:
-        """The graph for Graphviz; written to `path`, if one is given."""
+        """The graph as Graphviz text, also written to `path` if one is given."""
         return _written(self._core.dot(), path)
 
     def json(self, path=None) -> str:
-        """The graph as JSON, which `orrery.graph` reads."""
+        """The graph as JSON that `orrery.graph` reads, also written to `path` if one is given."""
         return _written(self._core.json(), path)
 
     def to_config(self, system: str = "graph") -> dict:
@@ -115,7 +115,7 @@ class Graph:
         return self._config["model"]
 
     def text(self) -> str:
-        """A line a tensor that exists before the run, and a line an operator."""
+        """One line per tensor that exists before the run, and one per operator."""
         return self._core.text()
 
     def _rows(self):
@@ -145,11 +145,11 @@ def _written(text: str, path) -> str:
 @answered
 def graph(source, format: str = "", params: dict | None = None, **sizes: int) -> Graph:
     """The graph of a builder (`orrery.list("builder")`) with its `params`, or of a file (ONNX, Chakra, a profiler's
-    trace, config.json, JSON), with the sizes of its dimensions.
+    trace, config.json, JSON). Keywords are sizes of its dimensions.
 
         orrery.graph("bert", batch=8, tokens=128).operators
 
-    ConfigError for a name that is neither, parameters or dimensions that there are not.
+    Raises ConfigError for a source that is neither, and for unknown parameters or dimensions.
     """
     source, params = str(source), dict(params or {})
     core = _orrery.Graph(source, format, configs.to_json(params), _sizes(sizes))

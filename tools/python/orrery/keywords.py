@@ -1,4 +1,4 @@
-"""Keywords that a function does not have are answered by name: the nearest of those that it has."""
+"""For a keyword that a function does not have, the error names the nearest one that it has."""
 
 from __future__ import annotations
 

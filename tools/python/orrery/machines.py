@@ -1,4 +1,4 @@
-"""Machines: a part of the catalog, what it is, and what kernels cost on it."""
+"""Machines: a part of the catalog, its figures, and the cost of kernels on it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ONE_DEVICE = ("graph", "pim")  # systems whose machine is one device
 
 @answered
 class Machine:
-    """Parts of the catalog (or of a file like the catalog's), `count` of them, with `override` laid over them.
+    """`count` equal parts of the catalog (or of a file in its form), with the fields of `override` replaced.
 
         machine = orrery.Machine("a100-sxm4-80gb", 8, override={"power": {"tdp": "300 W"}})
         orrery.run({…, "machine": machine})
         machine.gemm(4096, 4096, 4096).time_s
         machine.kernels(orrery.graph("bert", batch=8, tokens=128))
 
-    `cost` chooses the cost model of a GPU by name or as a policy block ("tiled", "roofline", "profile").
+    `cost` is the cost model of a GPU, a name or a policy block ("tiled", "roofline", "profile").
     """
 
     def __init__(self, part: str, count: int = 1, override: dict | None = None, cost=None):
@@ -46,32 +46,32 @@ class Machine:
 
     @property
     def memory_bytes(self) -> int:
-        """Of one device."""
+        """Memory of one device in bytes."""
         return self._figures["memory_bytes"]
 
     @property
     def memory_bandwidth_bytes_per_s(self) -> float:
-        """Peak of one device's memory."""
+        """Peak memory bandwidth of one device in bytes/s."""
         return self._figures["memory_bandwidth_bytes_per_s"]
 
     @property
     def peak_flops(self) -> dict[str, float]:
-        """Peak rates of one device by number format, dense, FLOP/s."""
+        """Dense peak rates of one device by number format, in FLOP/s."""
         return dict(self._figures["peak_flops"])
 
     @property
     def link(self) -> dict:
-        """The link into the node, as the part's file states it."""
+        """The link of one device within the node, as the part's file states it."""
         return self.fields.get("link", {})
 
     def gemm(self, m: int, n: int, k: int, dtype: str = "fp16", batch: int = 1) -> Kernel:
-        """What C[m,n] = A[m,k] B[k,n] costs, `batch` times over in one launch."""
+        """The cost of `batch` products C[m,n] = A[m,k] B[k,n] in one launch."""
         return Kernel(**self._core.gemm(m, n, k, dtype, batch))
 
     def kernels(self, graph: Graph):
-        """A row a kernel of a graph with sizes: name, class, kernel, dtype, flops, bytes, time_s, bound_by, energy_j.
+        """One row per kernel of a graph: name, class, kernel, dtype, flops, bytes, time_s, bound_by, energy_j.
 
-        Times hold a launch each, as the cost model has them; transfers are bound by the network.
+        All dimensions of the graph need sizes. Times include the launch; transfers are bound by the network.
         """
         import pandas
 
@@ -79,7 +79,7 @@ class Machine:
         return pandas.DataFrame(self._core.kernels(graph._core))
 
     def to_config(self, system: str = "serving") -> dict:
-        """The section `machine` of a config of that system."""
+        """The section `machine` of a config of `system`."""
         device: dict[str, typing.Any] = {"part": self.part}
         if self.override:
             device["override"] = self.override

@@ -1,4 +1,4 @@
-"""Models: what a language model is made of, and its graph."""
+"""Language models: their figures, and their graphs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Model:
         model.parameters, model.kv_bytes_per_token
         orrery.run({…, "model": model})
 
-    `dtype`: of weights and activations; absent: as published, else fp16. Bytes are those of one of `tensor_parallel`
-    ranks.
+    `dtype` is the format of weights and activations (default: as published, else fp16). Sizes in bytes are those of
+    one of the `tensor_parallel` ranks.
     """
 
     def __init__(self, config: str, dtype: str | None = None, tensor_parallel: int = 1):
@@ -46,14 +46,14 @@ class Model:
         self.kv_bytes_per_token: int = self._facts["kv_bytes_per_token"]
 
     def graph(self, batch: int | None = None, tokens: int | None = None, past: int | None = None, **params) -> Graph:
-        """The operator graph of a forward pass; `past` cached tokens where params say cache=True (builder decoder)."""
+        """The operator graph of a forward pass. `past`: cached tokens, with parameter cache=True (builder decoder)."""
         made = graph("decoder", params={"config": self.reference, "dtype": self.dtype, **params})
         sizes = {name: value for name, value in (("batch", batch), ("tokens", tokens), ("past", past))
                  if value is not None}
         return made.bind(**sizes) if sizes else made
 
     def to_config(self, system: str = "serving") -> dict:
-        """The section `model` of a config of that system."""
+        """The section `model` of a config of `system`."""
         if system == "graph":
             return self.graph().to_config()
         return {"config": self.reference, "dtype": self.dtype}

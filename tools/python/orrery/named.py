@@ -13,7 +13,7 @@ from orrery.vector import AutoresetMode, VectorEnv
 
 @answered
 class NativeBatching(Batching):
-    """A batching policy of C++ by its name: `NativeBatching("sarathi", token_budget=512)`."""
+    """A built-in batching policy (C++) by its name: `NativeBatching("sarathi", token_budget=512)`."""
 
     def __init__(self, policy: str, **params):
         self._native = _orrery.NativeBatching(policy, configs.to_json(params))
@@ -26,7 +26,8 @@ class NativeBatching(Batching):
 def make_env(name: str, **params):
     """An environment by its name (`orrery.list("env")`) with its parameters (`orrery.describe(name)`).
 
-    One agent: Gymnasium's API. Several: PettingZoo's parallel API. ConfigError for names and parameters that are none.
+    It has Gymnasium's API for one agent, PettingZoo's parallel API for several. Raises ConfigError for an unknown name
+    or parameter.
     """
     core = _orrery.Env(name, configs.to_json(params))
     spec = core.spec()
@@ -35,9 +36,9 @@ def make_env(name: str, **params):
 
 @answered
 def make_vec_env(name: str, num_envs: int, *, autoreset: str = "next_step", threads: int = 1, **params) -> VectorEnv:
-    """`num_envs` equal environments on `threads` threads; results are the same for any number of them.
+    """`num_envs` equal environments on `threads` threads; results do not depend on the number of threads.
 
-    `autoreset` is "next_step" or "same_step". ValueError for an environment of several agents.
+    `autoreset` is "next_step" or "same_step". Raises ValueError for an environment of several agents.
     """
     if num_envs < 1:
         raise ValueError(f"expected at least one environment, got {num_envs}")

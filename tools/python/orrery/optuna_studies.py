@@ -1,4 +1,4 @@
-"""Stores as studies of Optuna, and its best trials as first guesses of ours. Needs the package optuna."""
+"""Stores as Optuna studies, and the best trials of those as first points of a search. Needs the package optuna."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _labels(parameter: dict) -> list:
 
 
 def _distribution(optuna, parameter: dict):
-    """A parameter of a study file as Optuna has it: choices as the file states them, ranges in SI."""
+    """Optuna's distribution of a parameter of a study file: choices as the file states them, ranges in SI."""
     kinds = optuna.distributions
     if "values" in parameter:
         return kinds.CategoricalDistribution(_labels(parameter))
@@ -44,7 +44,7 @@ def _distribution(optuna, parameter: dict):
 
 
 def _value(parameter: dict, cell):
-    """What a store's cell is for Optuna; None where the parameter does not count."""
+    """Optuna's value for a cell of a store; None where the parameter does not count."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if "values" not in parameter:
@@ -61,11 +61,12 @@ def _is_number(label) -> bool:
 
 @answered
 def to_optuna(store, storage, name: str | None = None):
-    """Writes a store (a file, a study) as a study of Optuna into one of its storages; gives that study.
+    """Writes a store (a file, a study) as an Optuna study into one of Optuna's storages; returns that study.
 
-    `storage` is a URL such as "sqlite:///optuna.db" or a storage; `name` the study's there (ours unless given), which must be
-    new. Points that ran are complete trials with their measures as attributes and what limits are broken by as
-    constraints; others are failed ones with the reason. Points on part of a run are left out.
+    `storage` is a URL such as "sqlite:///optuna.db", or a storage object. `name` is the name of the new study (default:
+    that of the store's study); it must not exist yet. Points that ran become complete trials, with measures as
+    attributes and the excess over limits as constraints. Others become failed trials with the reason. Points that were
+    evaluated on part of a run are left out.
     """
     optuna = _optuna()
     told = _orrery.read_store(store._file() if isinstance(store, Stored) else os.fspath(store))
@@ -111,9 +112,9 @@ def to_optuna(store, storage, name: str | None = None):
 
 @answered
 def first_from_optuna(storage, name: str, n: int = 10) -> list[dict]:
-    """The n best trials of a study of Optuna (of several objectives its best ones), as `search.first` of a study of ours.
+    """The n best trials of an Optuna study (for several objectives, n of its best trials) as `search.first` of a study.
 
-    Parameters must have the same names. Values are Optuna's, with the unit of a range where `to_optuna` wrote the study.
+    Parameters must have the same names. Values are Optuna's, with the unit of the range if `to_optuna` wrote the study.
     """
     optuna = _optuna()
     study = optuna.load_study(storage=storage, study_name=name)

@@ -3,9 +3,9 @@
     orrery.plot.latency(result).savefig("latency.png")
 
 A result is what `orrery.run` returns, or the folder of a run; a study is an `orrery.Study` or the path of its store.
-Nothing is shown and nothing global of matplotlib is changed; a notebook shows the figure that a cell ends with. What
-cannot be drawn (an empty table, a design that does not fit) raises `orrery_plot.style.PlotError`, which says why.
-The figures themselves are drawn by `orrery_plot`, over plain frames.
+The functions open no window and change no global state of matplotlib; a notebook shows the figure that a cell ends
+with. Data that cannot be drawn (an empty table, a design that does not fit) raise `orrery_plot.style.PlotError` with
+the reason. The package `orrery_plot` draws the figures from plain frames.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def _drawn_by(module: str, name: str) -> typing.Callable[..., Figure]:
 
 @_answered
 def latency(*results: object, metrics: str | Sequence[str] | None = None, labels: Labels = None) -> Figure:
-    """CDFs of TTFT, TBT, TPOT, E2E and queueing with the SLO's targets, and their tails; of several a line a result."""
+    """CDFs of TTFT, TBT, TPOT, E2E and queueing time with SLO targets, and their tails; one line per result."""
     return _drawn_by("facade", "latency")(results, metrics, labels)
 
 
 @_answered
 def slo(*things: object, x: str | None = None, target: float | None = None, labels: Labels = None) -> Figure:
-    """SLO attainment against the rate (or `x`, a column; "scale" of the targets), a line for each of what else differs.
+    """SLO attainment against the rate (or column `x`, or "scale" of the targets); one line per other setting.
 
-    Of a frame (rate_per_s, attainment, and scale or label), a run of `orrery slo`, a study, or several results.
-    `target` is a fraction that is drawn as a line.
+    `things`: a frame (rate_per_s, attainment, and scale or label), a run of `orrery slo`, a study, or several results.
+    `target` is a fraction, drawn as a line.
     """
     return _drawn_by("facade", "slo")(things, x, labels, target)
 
@@ -46,51 +46,52 @@ def slo(*things: object, x: str | None = None, target: float | None = None, labe
 @_answered
 def throughput_latency(*things: object, latency: str | None = None, throughput: str | None = None,
                        labels: Labels = None) -> Figure:
-    """Latency against throughput, a line a configuration, points in the order of the rate."""
+    """Latency against throughput; one line per configuration, its points in order of the rate."""
     return _drawn_by("facade", "throughput_latency")(things, latency, throughput, labels)
 
 
 @_answered
 def series(*results: object, fields: str | Sequence[str] | None = None, labels: Labels = None) -> Figure:
-    """Batch, queue, KV cache and power over time; a panel a field."""
+    """Batch, queue, KV cache and power over time; one panel per field."""
     return _drawn_by("facade", "series")(results, fields, labels)
 
 
 @_answered
 def gantt(timeline: object, tracks: str | Sequence[str] | None = None, start_s: float | None = None,
           end_s: float | None = None, by: str | None = None) -> Figure:
-    """Slices of a timeline (`result.timeline`, a result or its folder), a row a track: a pipeline, a kernel stream.
+    """Slices of a timeline (`result.timeline`, a result or its folder), one row per track, such as a kernel stream.
 
-    `tracks` chooses tracks or processes, the times a window; `by` is the column that colours, else the kind of slice.
+    `tracks` chooses tracks or processes, `start_s` and `end_s` a window. Slices are coloured by column `by`,
+    or by their kind.
     """
     return _drawn_by("facade", "gantt")(timeline, tracks, start_s, end_s, by)
 
 
 @_answered
 def roofline(machine: object, kernels: object, dtype: str | None = None) -> Figure:
-    """FLOP/s against FLOP per byte, under the roof of the device, a point a kernel.
+    """FLOP/s against FLOP per byte under the roofline of the device; one point per kernel.
 
     `machine`: an `orrery.Machine`, or a dict (name, bandwidth_bytes_per_s, peak_flops_per_s as a number or by type);
-    `kernels`: a frame (name, flops, bytes, time_s, bound_by), or with a Machine the graph that it runs.
+    `kernels`: a frame (name, flops, bytes, time_s, bound_by) or, with a Machine, the graph that it runs.
     """
     return _drawn_by("facade", "roofline")(machine, kernels, dtype)
 
 
 @_answered
 def pareto(*studies: object, x: str | None = None, y: str | None = None, labels: Labels = None) -> Figure:
-    """Points of studies in the plane of two objectives (or columns `x`, `y`), and the Pareto front of each study."""
+    """Points of studies in the plane of two objectives (or columns `x`, `y`), with the Pareto front of each study."""
     return _drawn_by("facade", "pareto")(studies, x, y, labels)
 
 
 @_answered
 def hypervolume(*studies: object, labels: Labels = None) -> Figure:
-    """What was reached after how many points: hypervolume and best of each objective."""
+    """Progress of a search by the number of points: hypervolume, and the best value of each objective."""
     return _drawn_by("facade", "hypervolume")(studies, labels)
 
 
 @_answered
 def parallel(study: object) -> Figure:
-    """Parallel coordinates: an axis a parameter and an objective, a line a point, the front in colour."""
+    """Parallel coordinates: one axis per parameter and objective, one line per point, the front in colour."""
     return _drawn_by("facade", "parallel")(study)
 
 
@@ -108,35 +109,35 @@ def pipeline(result: object) -> Figure:
 
 @_answered
 def goodput(*results: object, labels: Labels = None) -> Figure:
-    """Training jobs: effective training time so far and speed over time, with failures; of several a line a job."""
+    """Training jobs: effective training time ratio so far and speed, over time, with failures; one line per job."""
     return _drawn_by("facade", "goodput")(results, labels)
 
 
 @_answered
 def decisions(*results: object, labels: Labels = None) -> Figure:
-    """Serving runs: which replica requests went to and who was turned away, over time; of several a panel a run."""
+    """Serving runs over time: the replicas that requests went to, and rejected requests; one panel per run."""
     return _drawn_by("facade", "decisions")(results, labels)
 
 
 @_answered
 def rlhf(*results: object, labels: Labels = None, iterations: int = 1) -> Figure:
-    """Iterations of learning from feedback: which devices each call has over time; of several a panel a run."""
+    """Iterations of learning from feedback: the devices that each call uses over time; one panel per run."""
     return _drawn_by("facade", "rlhf")(results, labels, iterations)
 
 
 @_answered
 def memory_map(plan: object, capacity_bytes: float | None = None) -> Figure:
-    """Where blocks lie in memory (offset) and when (lifetime): of the file of `orrery plan --out`, or such a frame."""
+    """Offset and lifetime of blocks in memory, from the file of `orrery plan --out` or such a frame."""
     return _drawn_by("facade", "memory_map")(plan, capacity_bytes)
 
 
 @_answered
 def breakdown(*results: object, what: str = "energy", labels: Labels = None) -> Figure:
-    """Energy ("energy"), device time ("time") or "both" by class of operator; of several results a bar each."""
+    """Energy ("energy"), device time ("time") or "both" by class of operator; one bar per result."""
     return _drawn_by("facade", "breakdown")(results, what, labels)
 
 
 @_answered
 def claims(claims: object) -> Figure:
-    """Claimed band against simulated value, a row a claim: of `orrery.reproduce`, its JSON, or a frame."""
+    """Claimed band and simulated value, one row per claim: from `orrery.reproduce`, its JSON, or a frame."""
     return _drawn_by("facade", "claims")(claims)

@@ -1,4 +1,4 @@
-"""Plugins: policies in shared objects that were built out of the tree (docs/explain/plugins.md)."""
+"""Plugins: policies in shared objects that are built outside the source tree (docs/explain/plugins.md)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Plugin(typing.NamedTuple):
 @answered
 def load_plugin(path) -> Plugin:
     """Loads the policies of a shared object; loading the same one again does nothing. They stay for the life of the
-    process, and appear in `list`, `describe`, `schema` and in configs. ConfigError if it is no plugin, was built for
-    another version, or names a policy that is there already."""
+    process, and appear in `list`, `describe`, `schema` and in configs. Raises ConfigError if the file is not a plugin,
+    was built for another version, or has a policy whose name is taken."""
     loaded = Plugin(**_orrery.load_plugin(os.fspath(path)))
     catalog.forget()
     return loaded
 
 
 def plugins() -> list[Plugin]:
-    """The plugins that are loaded, in the order of loading."""
+    """The loaded plugins, in loading order."""
     return [Plugin(**facts) for facts in _orrery.plugins()]

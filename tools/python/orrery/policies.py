@@ -1,8 +1,8 @@
-"""Policies in Python: classes that a serving run asks as it goes.
+"""Policies in Python: classes that a serving run asks for decisions.
 
-Hand `run` the class (or a function without arguments): every replica then has an object of its own. An object is asked
-by all replicas, and keeps what it learnt when the run is over. What a policy sees (views, sequences, replicas) are
-light objects over the state of the run, without copies; they end with the call.
+Give `run` the class (or a function without arguments) and every replica has an object of its own. Give it an object and
+all replicas share it; it keeps its state after the run. What a policy sees (views, sequences, replicas) are light
+objects over the state of the run, without copies; they are valid during the call only.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ BudgetStep = _orrery.BudgetStep
 class Batching:
     """Which sequences a replica advances in its next iteration, and by how much.
 
-    `decide(view, out)` is called once an iteration: it reads the view and fills the decision, a change and not a state.
-    `BudgetStep` does the bookkeeping of blocks and chunks; `NativeBatching` is a policy of C++ to build upon. See
-    docs/explain/python.md.
+    `decide(view, out)` is called once per iteration. It reads the view and fills the decision, which is a change, not a
+    state. `BudgetStep` does the bookkeeping of blocks and chunks; `NativeBatching` is a built-in policy to build on.
+    See docs/explain/python.md.
     """
 
     def decide(self, view, out) -> None:
@@ -29,7 +29,7 @@ class Batching:
 
 
 class Router:
-    """Which replica a request goes to: `route(view)` gives the place of one of `view.replicas`, or the replica."""
+    """Which replica a request goes to: `route(view)` returns one of `view.replicas`, or its index there."""
 
     reads_live = False  # whether it reads `waiting` and `kv_blocks`, which are then brought up to date
 
@@ -37,7 +37,7 @@ class Router:
         raise NotImplementedError(f"{type(self).__name__} has no route(view)")
 
     def left(self, request: int) -> None:
-        """A request is no longer at a replica."""
+        """Called when a request (its id) is no longer at a replica: it ended, moved on, or the replica failed."""
 
 
 def _name(policy) -> str:
@@ -46,7 +46,7 @@ def _name(policy) -> str:
 
 
 def _digest(policy) -> str:
-    """Stands for the code in the config of the run; empty where its text is not at hand."""
+    """A hash of the code, for the config of the run; empty if its text is not available."""
     named = policy if inspect.isclass(policy) or inspect.isroutine(policy) else type(policy)
     try:
         return hashlib.sha256(inspect.getsource(named).encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ def _digest(policy) -> str:
 
 
 def source(policy, base: type):
-    """A policy, a class or a function that makes one, as the core wants it; None stays None."""
+    """A policy, or a class or function that makes one, in the form that the core takes; None stays None."""
     if policy is None:
         return None
     if isinstance(policy, base):

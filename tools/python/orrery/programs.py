@@ -1,4 +1,4 @@
-"""Programs beside the package: the command, and the packages of Python that it hands work to."""
+"""Programs besides this package: the command, and the Python packages that it calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orrery.keywords import answered
 
 
 def command() -> str:
-    """The command `orrery`: $ORRERY_COMMAND, that of this build, or the one on PATH."""
+    """Path of the command `orrery`: $ORRERY_COMMAND, that of this build, or the one on PATH."""
     beside = pathlib.Path(_orrery.__file__).resolve().parents[2] / "orrery"
     found = os.environ.get("ORRERY_COMMAND") or (str(beside) if beside.is_file() else shutil.which("orrery"))
     if found is None:
@@ -31,7 +31,7 @@ def package(name: str, *arguments) -> list[str]:
 
 
 def told_by(name: str, *arguments) -> str:
-    """What a package prints. ConfigError where it finds faults, RuntimeError where it fails."""
+    """The output of a package. Raises ConfigError if it finds faults, RuntimeError if it fails."""
     told = subprocess.run(package(name, *arguments), capture_output=True, text=True, check=False)
     if told.returncode == 2:
         raise ConfigError([("", "", line, "") for line in told.stderr.splitlines() if line])
@@ -41,7 +41,7 @@ def told_by(name: str, *arguments) -> str:
 
 
 class Explorer:
-    """`orrery serve` in the background: `url` for a browser; ends with `close`, `with`, or the interpreter."""
+    """`orrery serve` in the background, at `url`; it stops with `close`, `with`, or the interpreter."""
 
     def __init__(self, arguments: list[str]):
         with tempfile.TemporaryFile("w+") as errors:  # nobody would read a pipe, and a full one stops the writer
@@ -57,7 +57,7 @@ class Explorer:
         self._end = weakref.finalize(self, _end, self._process)
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the server."""
         self._end()
 
     def __enter__(self) -> Explorer:
@@ -81,9 +81,9 @@ def _end(process) -> None:
 @answered
 def serve(folder=".", port: int = 0, *, host: str | None = None, open_beyond_loopback: bool = False, parallel: int = 1,
           read_only: bool = False) -> Explorer:
-    """Shows the runs and studies of a folder in a browser, as `orrery serve`: prints its address, goes on meanwhile.
+    """Shows the runs and studies of a folder in a browser, as `orrery serve`, and returns while the server runs.
 
-    Port 0 takes any free one. Addresses beyond loopback are refused unless `open_beyond_loopback`.
+    Port 0 takes any free one. A `host` beyond loopback is refused unless `open_beyond_loopback` is true.
     """
     arguments = ["--port", str(port), "--parallel", str(parallel), "--command", command(), "--home",
                  _orrery.home_folder(), "--json", "--quiet"]

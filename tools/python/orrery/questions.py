@@ -19,7 +19,7 @@ def _texts(value) -> list[str]:
 
 
 def _question(table: dict):
-    """A function of a command that is a run of another system; its keywords are the command's options."""
+    """A function for a command that runs another system; its keywords are the command's options."""
     options = {one["name"].replace("-", "_"): one for one in table["options"]}
 
     def ask(config, overrides=None, *, seed=None, out=None, force=False, tables=True, progress=None, **given) -> Result:
@@ -40,7 +40,7 @@ def _question(table: dict):
     ask.__signature__ = inspect.Signature([*parameters, *keywords, own["given"]], return_annotation=Result)
     ask.__name__ = ask.__qualname__ = table["name"]
     lines = [f"    {name}: {one['doc']}" for name, one in options.items()]
-    head = f"{table['doc']}; as `orrery {table['name']}`, with the keywords of `run` too."
+    head = f"{table['doc']}; as `orrery {table['name']}`. It takes the keywords of `run` too."
     ask.__doc__ = "\n".join([head, "", *lines])
     return answered(ask)
 

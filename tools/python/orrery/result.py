@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NOTHING = ("infeasible", "unfinished")  # what came out is no figure
 
 @answered
 class Result:
-    """Summary, tables and facts of a run. Tables are read when they are first asked for.
+    """Summary, tables and facts of a run. A table is read when it is first asked for.
 
-    `result["ttft_s.p99"]` is a figure of the summary by its dotted path.
+    `result["ttft_s.p99"]` is a figure of the summary, by its dotted path.
     """
 
     def __init__(self, told: dict, config: dict, folder: pathlib.Path | None):
@@ -32,17 +32,17 @@ class Result:
 
     @property
     def status(self) -> str:
-        """ "ok", or what went otherwise: "unfinished" where nobody was served, "infeasible", "stalled"."""
+        """ "ok", "unfinished" (no request was served), "infeasible" or "stalled"."""
         return self.summary.get("status", "ok")
 
     @property
     def ok(self) -> bool:
-        """Whether the design fits and the run came to its end."""
+        """Whether the design fits and the run ended normally."""
         return self.status == "ok"
 
     @property
     def reason(self) -> str | None:
-        """Why not."""
+        """Why the run is not ok."""
         return self.summary.get("reason")
 
     @property
@@ -51,14 +51,14 @@ class Result:
         return sorted(path.stem for path in self.folder.glob("*.csv")) if self.folder else []
 
     def columns(self, name: str) -> dict:
-        """A table as arrays of numpy by column. ConfigError for one that there is not."""
+        """A table as a dict of numpy arrays by column. Raises ConfigError if the run wrote no such table."""
         if self.folder is None or name not in self.tables:
             hint = _orrery.name_hint(name, self.tables) if self.folder else "the run was told to keep no tables"
             raise ConfigError([("result", "", f"no table '{name}'", hint)])
         return _orrery.read_table(str(self.folder / f"{name}.csv"))
 
     def table(self, name: str):
-        """A table as a pandas frame, the same one each time."""
+        """A table as a pandas frame, the same object each time."""
         if name not in self._frames:
             import pandas
 
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def requests(self):
-        """A row a request: times in s, tokens, replica, status."""
+        """One row per request: times in s, tokens, replica, status."""
         return self.table("requests")
 
     @property
@@ -82,7 +82,7 @@ class Result:
 
     @property
     def timeline_file(self) -> Timeline:
-        """The run's timeline.pftrace, with all its frames. ConfigError where the run wrote none."""
+        """The run's timeline.pftrace, with all its frames. Raises ConfigError if the run wrote none."""
         if "timeline.pftrace" not in self._frames:
             path = self.folder / "timeline.pftrace" if self.folder else None
             if path is None or not path.exists():
@@ -93,17 +93,17 @@ class Result:
 
     @property
     def timeline(self):
-        """A row a slice of the timeline: process, track, name, start_s, duration_s, depth, id, parent, instant."""
+        """One row per slice of the timeline: process, track, name, start_s, duration_s, depth, id, parent, instant."""
         return self.timeline_file.slices
 
     @property
     def counters(self):
-        """A row a value of the timeline's counters: process, track, unit, time_s, value."""
+        """One row per value of the timeline's counters: process, track, unit, time_s, value."""
         return self.timeline_file.counters
 
     @property
     def flows(self):
-        """A row an arrow of the timeline: flow, from, to (ids of slices)."""
+        """One row per arrow of the timeline: flow, from, to (ids of slices)."""
         return self.timeline_file.flows
 
     def __getitem__(self, path: str):
@@ -123,7 +123,7 @@ class Result:
         return node
 
     def _told(self) -> str:
-        """What it comes to; of a run that is not ok, why."""
+        """The result in a few words or, if the run is not ok, the reason."""
         words = "" if self.status in _NOTHING else ", ".join(answers.words(self.summary, self.config.get("system", "")))
         return "; ".join(filter(None, (words, self.reason))) or f"{len(self.summary)} figures"
 

@@ -1,4 +1,4 @@
-"""Router traces: which experts each token chose, and what caches and placements make of it."""
+"""Router traces: which experts each token chose, and how caches and placements fare with them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class RouterTrace:
     """A router trace, CSV or binary, plain or compressed.
 
         trace = orrery.RouterTrace("traces/samples/router-1024.csv")
-        trace.profile                                   # reuse, SRP, unions, loads: a row a layer
-        trace.caches(["lru", "belady"], slots=[16, 32]) # hit rates: a row a cache and number of slots
-        trace.placements(gpus=8, slots=144)             # imbalance: a row a policy
+        trace.profile                                   # reuse, SRP, unions, loads: one row per layer
+        trace.caches(["lru", "belady"], slots=[16, 32]) # hit rates by cache and number of slots
+        trace.placements(gpus=8, slots=144)             # imbalance: one row per policy
     """
 
     def __init__(self, path):
@@ -37,7 +37,7 @@ class RouterTrace:
 
     @classmethod
     def generate(cls, router: dict | None = None, seed: int = 1, **parameters) -> RouterTrace:
-        """Draws a trace: `parameters` are those of section `router` of a generator's config."""
+        """Draws a trace; `parameters` are those of section `router` of a generator's config."""
         handle, path = tempfile.mkstemp(prefix="orrery-", suffix=".ort")
         os.close(handle)
         try:
@@ -51,11 +51,11 @@ class RouterTrace:
 
     @property
     def layers(self) -> list[int]:
-        """Numbers of the layers that it has."""
+        """Numbers of the layers that the trace has."""
         return list(self._layers)
 
     def choices(self, layer: int | None = None):
-        """Experts of a layer (None: the first), an array [tokens, top_k] of uint16, the best first."""
+        """Experts chosen in a layer (None: the first): an array [tokens, top_k] of uint16, best expert first."""
         return self._layers[self.layers[0] if layer is None else layer]
 
     def __len__(self) -> int:
@@ -63,14 +63,14 @@ class RouterTrace:
 
     @property
     def profile(self):
-        """What `orrery trace inspect --json` tells: reuse, SRP, unions and loads, a row a layer."""
+        """The figures of `orrery trace inspect --json`: reuse, SRP, unions and loads; one row per layer."""
         import pandas
 
         return pandas.DataFrame(_ask("router_profile", {"trace": str(self.path)})["layers"]).set_index("layer")
 
     def caches(self, cache=(), slots=(), *, model: str = "", look_up: str = "token", batch: int = 1, tokens: str = "",
                layers=(), **parameters):
-        """Hit rates of expert caches: a row a cache and number of slots. `parameters` by policy: segment={"tokens": 64}."""
+        """Hit rates of expert caches, by cache and number of slots. `parameters` by cache: segment={"tokens": 64}."""
         import pandas
 
         told = _ask("expert_cache", {"trace": str(self.path), "cache": list(cache), "slots": list(slots), "model": model,
@@ -80,7 +80,7 @@ class RouterTrace:
 
     def placements(self, policy=(), *, gpus: int = 8, nodes: int = 1, slots: int = 0, groups: int = 1, batch: int = 0,
                    plan: str = "", judge: str = "", layers=(), out=None, force: bool = False, **parameters):
-        """Imbalance of expert placements: a row a policy. `out` names a CSV file for the slots of the best."""
+        """Imbalance of expert placements: one row per policy. `out` names a CSV file for the slots of the best."""
         import pandas
 
         told = _ask("expert_place", {"trace": str(self.path), "policy": list(policy), "gpus": gpus, "nodes": nodes,
@@ -90,12 +90,12 @@ class RouterTrace:
         return pandas.DataFrame(told["policies"])
 
     def fit(self, *, layer: int = -1, popularity: str = "own", judge=None) -> dict:
-        """A generator fitted to a layer: `router` (what `RouterTrace.generate` takes) and `figures`, trace against drawn."""
+        """Fits a generator to a layer: `router` (for `RouterTrace.generate`) and `figures` of trace and draws."""
         return _ask("router_fit", {"trace": str(self.path), "layer": layer, "popularity": popularity,
                                    "judge": "" if judge is None else os.fspath(judge)})
 
     def to_config(self, system: str = "experts") -> dict:
-        """`workload.router` of a config."""
+        """The entry `workload.router` of a config."""
         return {"trace": str(self.path)}
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ _CHECKED = 1000  # points of a study that are read
 
 
 class Progress(typing.NamedTuple):
-    """How far a run has come."""
+    """The progress of a run."""
 
     done: int
     total: int | None
@@ -32,7 +32,7 @@ class Progress(typing.NamedTuple):
 
 
 def _shown():
-    """Writes how far it is to stderr: a line that is kept up to date on a terminal, else one every ten seconds."""
+    """Writes progress to stderr: one line that is updated on a terminal, else a line every ten seconds."""
     terminal, last = sys.stderr.isatty(), [time.monotonic()]
 
     def show(at: Progress) -> None:
@@ -50,7 +50,7 @@ def _shown():
 
 
 def teller(progress):
-    """What the core calls with the fields of Progress, a few times a second."""
+    """The function that the core calls with the fields of Progress, a few times per second."""
     if progress is None or progress is False:
         return None
     if progress is True:
@@ -61,7 +61,7 @@ def teller(progress):
 
 @answered
 def read(config, overrides=None, *, batching=None, routing=None, decode_routing=None, **sections):
-    """Reads and validates a config; what comes back runs as often as wanted (`run` does both). ConfigError."""
+    """Reads and validates a config; the result can be run any number of times. Raises ConfigError."""
     path, text = configs.source(config)
     return _orrery.Experiment(
         path,
@@ -88,15 +88,15 @@ def run(
     decode_routing=None,
     **sections,
 ) -> Result:
-    """Runs an experiment: a path or a dict, changed by `overrides` (dotted paths) and by sections.
+    """Runs an experiment, a path or a dict, changed by `overrides` (dotted paths) and by `sections`.
 
         orrery.run("first_light.json", {"workload.rate_scale": 2}, replica={"memory_margin": 0.2}, seed=3)
 
-    `out` names a run folder to write, as the command does (`force` replaces one); otherwise tables live as long as the
-    result. `tables=False` keeps none, the quickest. `progress` is True or a function of a Progress. Policies may be
-    Python classes: see `orrery.Batching` and `orrery.Router`. The interpreter's lock is free while it runs, and Ctrl-C
-    stops it. Raises ConfigError for faulty input, PolicyError where a policy in Python fails; nothing half-written is
-    left.
+    `out` names a run folder to write, as the command does (`force` replaces one); without it, tables last as long as
+    the result. `tables=False` keeps none and is the fastest. `progress` is True, or a function of a Progress. Policies
+    may be Python classes: see `orrery.Batching` and `orrery.Router`. The interpreter's lock is released during the run,
+    and Ctrl-C stops it. Raises ConfigError for faulty input and PolicyError if a Python policy fails; no half-written
+    files remain.
     """
     changes = dict(overrides or {})
     if seed is not None:
@@ -108,7 +108,7 @@ def run(
 
 
 def finish(experiment, out=None, force: bool = False, tables: bool = True, progress=None) -> Result:
-    """Runs what `read` gave, as `run` does."""
+    """Runs what `read` returned, as `run` does."""
     tell = teller(progress)
     if out is not None:
         told = experiment.run_into(str(out), force, tell)
@@ -127,7 +127,7 @@ def finish(experiment, out=None, force: bool = False, tables: bool = True, progr
 
 @answered
 def load(folder) -> Result:
-    """The result in a run folder. ConfigError if there is none."""
+    """The result in a run folder. Raises ConfigError if there is none."""
     folder = pathlib.Path(folder)
     try:
         summary = json.loads((folder / "summary.json").read_text())
@@ -145,7 +145,7 @@ def load(folder) -> Result:
 
 @answered
 def validate(config, overrides=None, **sections) -> list[Fault]:
-    """The faults of a config, study, claim study or part, as `orrery validate` finds them: none if it is valid."""
+    """The faults of a config, study, claim study or part, as in `orrery validate`; an empty list if it is valid."""
     path, text = configs.source(config)
     changes = configs.assignments(overrides, sections, config)
     try:

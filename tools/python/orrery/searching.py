@@ -1,4 +1,4 @@
-"""Searches over Python functions: a driver is asked for points, and told what came of them."""
+"""Searches over Python functions: a driver proposes points and is told their results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from orrery.stored import Stored
 
 
 class Infeasible(Exception):
-    """A design that does not fit: a function of a search returns or raises it, with the reason. A result."""
+    """A design that does not fit. The function of a search returns or raises it, with the reason, as a result."""
 
 
 class Trial(collections.abc.Mapping):
-    """A point to evaluate: `id`, `parameters` by name (those that count there), `fidelity` (share of a full run)."""
+    """A point to evaluate: `id`, active `parameters` by name, and `fidelity`, the share of a full run."""
 
     def __init__(self, number: int, parameters: dict, fidelity: float):
         self.id, self.parameters, self.fidelity = number, parameters, fidelity
@@ -49,7 +49,7 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")  # not the e5 of 1e5
 
 
 def _parameters(space) -> list:
-    """A list as in a study file, or a dict by name; a list of values stands for {"values": …}."""
+    """A list as in a study file, or a dict by name; a list of values is short for {"values": …}."""
     if not isinstance(space, collections.abc.Mapping):
         return list(space)
     return [{"name": name, **({"values": list(one)} if isinstance(one, (list, tuple)) else one)}
@@ -66,7 +66,7 @@ def _objectives(objectives) -> list:
 
 
 def _measures(document: dict) -> dict:
-    """Names in objectives and limits that are no parameters: what a function is to tell."""
+    """Names in objectives and limits that are not parameters: the measures that a function returns."""
     known = {one.get("name") for one in document["parameters"] if isinstance(one, dict)}
     texts = [one.get("minimise", one.get("maximise")) for one in document["objectives"]]
     texts += [one.get("value") for one in document["limits"] if isinstance(one, dict)]
@@ -93,7 +93,7 @@ def _document(space, objectives, driver, evaluations, seed, batch, constraints, 
 
 
 def _renamed(error: ConfigError, space) -> ConfigError:
-    """Pointers into what the caller wrote: parameters by their name, the driver, evaluations."""
+    """The error with pointers into what the caller wrote: parameters by name, the driver, evaluations."""
     names = list(space) if isinstance(space, collections.abc.Mapping) else None
     faults = []
     for fault in error.faults:
@@ -112,7 +112,7 @@ def _renamed(error: ConfigError, space) -> ConfigError:
 
 @answered
 class Search(Stored):
-    """Asks any driver of `orrery list driver` for points of a space, and is told their measures.
+    """Asks any driver of `orrery list driver` for points of a space, and tells it their measures.
 
         search = orrery.Search({"x": {"range": [0, 4]}, "kind": ["a", "b"]}, "cost", driver="tpe", seed=1)
         for trial in search.ask(8):
@@ -121,8 +121,8 @@ class Search(Stored):
     `space`: parameters by name as in study files ({"range": [1, 64], "type": "integer", "scale": "log"}, a list of
     values, "when"), or a list of them; `constraints` are formulas over parameters. `objectives`: a name or formula to
     minimise, {"latency": "minimise", "speed": "maximise"}, or a list as in study files; `limits` likewise ({"value":
-    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `out` keeps a store, with which an
-    interrupted search goes on. ConfigError tells what is wrong with any of these.
+    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `out` names a store, from which an
+    interrupted search continues. Raises ConfigError if any of these is faulty.
     """
 
     def __init__(self, space, objectives, driver="random", *, evaluations: int = 100, seed: int = 1, batch: int = 8,
@@ -145,20 +145,20 @@ class Search(Stored):
 
     @property
     def measures(self) -> list[str]:
-        """What a result is to tell, by name."""
+        """Names of the measures that a result must have."""
         return self._core.measures()
 
     def ask(self, n: int | None = None) -> list[Trial]:
-        """Points to evaluate next, n (the batch) at most; none once the evaluations are spent, or the space is.
+        """Points to evaluate next, at most n (default: the batch). Empty once the evaluations or the space are used up.
 
-        All of them are told before the next are asked for, in any order. What the store knows is not asked for.
+        `tell` the results of all of them, in any order, before the next `ask`. Points in the store are not repeated.
         """
         self._waiting = [Trial(*one) for one in self._core.ask(self.batch if n is None else n)]
         self._told = {}
         return list(self._waiting)
 
     def tell(self, trial, result) -> None:
-        """The result of a trial (or of a list of them): a dict of measures, an Infeasible, any other exception."""
+        """Takes the result of a trial, or of a list of trials: a dict of measures, an Infeasible or an exception."""
         if isinstance(trial, (list, tuple)):
             for one, of_it in zip(trial, result, strict=True):
                 self.tell(one, of_it)
@@ -201,12 +201,12 @@ def _evaluate(function, trial: Trial):
 @with_those_of(Search)
 def search(function, space, objectives, driver="random", evaluations: int = 100, seed: int = 1, jobs: int = 1, *,
            batch: int = 8, progress=None, **options) -> Search:
-    """Searches the space for what makes a Python function best, and gives the Search with all its points.
+    """Searches a space for the points at which a Python function is best; returns the Search with all its points.
 
-    `function(**parameters)` gives a dict of measures; an `Infeasible` that it returns or raises, and any exception,
-    are results. `jobs` evaluations at a time, on threads (runs of orrery let them go side by side); what is asked does
-    not depend on how many. `progress` is as of `run`. Options are those of `Search`; with `out`, a search that was
-    interrupted goes on.
+    `function(**parameters)` returns a dict of measures; an `Infeasible` that it returns or raises, and any exception,
+    are results too. `jobs` is the number of evaluations at a time, on threads (orrery's runs work in parallel there);
+    the points do not depend on it. `progress` is as in `run`. Options are those of `Search`; with `out`, an interrupted
+    search continues.
     """
     found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, **options)
     tell = teller(progress)

@@ -1,4 +1,4 @@
-"""Spaces of observations and actions: gymnasium's own where that package is installed, else small ones of its kind."""
+"""Spaces of observations and actions: gymnasium's if that package is installed, else small equivalents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ try:
 except ImportError:
 
     class Space:
-        """Values of one shape and type; `sample` draws from a generator of its own."""
+        """Values of one shape and type; `sample` draws from the space's own generator."""
 
         def __init__(self, shape, dtype, seed=None):
             self.shape = tuple(shape)
@@ -17,7 +17,7 @@ except ImportError:
             self.seed(seed)
 
         def seed(self, seed=None):
-            """Begins the draws anew."""
+            """Restarts the draws from a seed."""
             self._random = numpy.random.default_rng(seed)
             return seed
 
@@ -47,7 +47,7 @@ except ImportError:
             self.high = numpy.broadcast_to(numpy.asarray(high, self.dtype), self.shape).copy()
 
         def sample(self, mask=None):
-            """Uniform between two bounds, exponential from one, normal without any."""
+            """A draw: uniform between two bounds, exponential from a single one, normal without any."""
             low, high = numpy.isfinite(self.low), numpy.isfinite(self.high)
             draw = self._random.normal(size=self.shape)
             draw[low & high] = self._random.uniform(self.low[low & high], self.high[low & high])
@@ -64,7 +64,7 @@ except ImportError:
             return f"Box({self.low.tolist()}, {self.high.tolist()}, {self.shape}, {self.dtype})"
 
     class Discrete(Space):  # type: ignore[no-redef]
-        """One of n choices, from `start` on."""
+        """One of n integers, from `start` on."""
 
         def __init__(self, n: int, seed=None, start: int = 0):
             super().__init__((), numpy.int64, seed)
@@ -72,7 +72,7 @@ except ImportError:
             self.start = int(start)
 
         def sample(self, mask=None):
-            """A choice; with a mask one whose entry is 1."""
+            """A random choice; with a mask, one whose entry is 1."""
             choices = numpy.arange(self.n) if mask is None else numpy.flatnonzero(mask)
             return self.start + self._random.choice(choices)
 
@@ -93,7 +93,7 @@ except ImportError:
             super().__init__(self.nvec.shape, dtype, seed)
 
         def sample(self, mask=None):
-            """A choice of each part; with a mask (an array a part) those whose entries are 1."""
+            """A random choice for each part; with a mask (one array per part), choices whose entries are 1."""
             if mask is None:
                 return self._random.integers(0, self.nvec).astype(self.dtype)
             return numpy.array([self._random.choice(numpy.flatnonzero(m)) for m in mask], self.dtype)
@@ -108,12 +108,12 @@ except ImportError:
 
 
 def observation_space(agent: dict) -> Box:
-    """What an agent sees."""
+    """The space of what an agent observes."""
     return Box(agent["observation_low"], agent["observation_high"], dtype=numpy.float64)
 
 
 def action_space(agent: dict):
-    """What an agent may do."""
+    """The space of what an agent may do."""
     if agent["action"] == "discrete":
         return Discrete(agent["choices"][0])
     if agent["action"] == "multi_discrete":
@@ -122,7 +122,7 @@ def action_space(agent: dict):
 
 
 def batch_space(space, n: int):
-    """The space of n values, as gymnasium batches them."""
+    """The space of n values, batched as in gymnasium."""
     if isinstance(space, Discrete):
         return MultiDiscrete(numpy.full(n, space.n))
     if isinstance(space, MultiDiscrete):

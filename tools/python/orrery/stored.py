@@ -1,4 +1,4 @@
-"""Points of a study or a search: everything that its store knows, as frames."""
+"""Points of a study or a search: the contents of its store, as frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 10
 
 
 class Column(typing.NamedTuple):
-    """A column of points: its kind is parameter, derived, measure, objective or limit."""
+    """A column of `points`. Its kind is parameter, derived, measure, objective or limit."""
 
     name: str
     kind: str
@@ -24,12 +24,12 @@ class Column(typing.NamedTuple):
 
 @answered
 class Stored:
-    """What has a store: `points`, `front`, `best`, `analysis`, `export`. Frames are read anew when the store grew."""
+    """Has a store: `points`, `front`, `best`, `analysis`, `export`. Frames are read again when the store grows."""
 
     store: pathlib.Path | None = None
 
     def _commit(self) -> None:
-        """Brings what is known into the store; for those who write one."""
+        """Writes what is known to the store; for subclasses that write one."""
 
     def _file(self) -> str:
         if self.store is None or not self.store.exists():
@@ -47,7 +47,7 @@ class Stored:
 
     @property
     def points(self):
-        """A row a point in the order of proposal: id, parameters, measures, objectives, limits, status, reason."""
+        """One row per point, as proposed: id, parameters, measures, objectives, limits, status, reason."""
         import pandas
 
         return pandas.DataFrame(self._read()["table"]).set_index("id")
@@ -59,25 +59,25 @@ class Stored:
 
     @property
     def front(self):
-        """The points that no other beats in every objective and that meet the limits (of one objective: the best)."""
+        """The Pareto front: points that meet the limits and that no other dominates (one objective: the best)."""
         return self._rows(1)
 
     def best(self, n: int = 10):
-        """The n best points of one objective; of several the front, whatever n."""
+        """The n best points of a study of one objective; the whole front of a study of several."""
         return self._rows(n)
 
     @property
     def analysis(self) -> dict:
-        """What `orrery analyse --json` prints: volumes over time, importance of parameters, the front."""
+        """What `orrery analyse --json` prints: hypervolume over time, importance of parameters, the front."""
         return _orrery.ask("analyse", json.dumps({"stores": [self._file()]}), None)
 
     @property
     def complete(self) -> bool:
-        """Whether it came to its end."""
+        """Whether the study or search is finished."""
         return self._read()["complete"]
 
     def export(self, path) -> pathlib.Path:
-        """Writes all points: CSV, or JSON lines where the name ends in .jsonl; the bytes of `orrery export`."""
+        """Writes all points as `orrery export` does: CSV, or JSON lines if the name ends in .jsonl."""
         path = pathlib.Path(path)
         _orrery.export_points([self._file()], os.fspath(path), path.suffix == ".jsonl")
         return path

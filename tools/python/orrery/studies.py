@@ -19,7 +19,7 @@ from orrery.stored import Stored
 
 
 def _factory(policy, base):
-    """Points run side by side, each with a policy of its own."""
+    """Points run in parallel, each with its own policy."""
     if isinstance(policy, base):
         raise TypeError(f"expected the class of a {base.__name__} or a function that makes one: every run has its own")
     return policies.source(policy, base)
@@ -27,13 +27,13 @@ def _factory(policy, base):
 
 @answered
 class Study(Stored):
-    """A study file, or a dict of the same shape, changed by `overrides` (dotted paths) and by sections.
+    """A study, a file or a dict of the same form, changed by `overrides` (dotted paths) and by sections.
 
         study = orrery.Study("experiments/studies/sweep_serving.json", search={"budget": 20}).run()
         study.points, study.front, study.best(5), study.analysis
 
-    `out` names the store (SQLite); without it the store is a temporary file that goes with the study. A Python policy
-    (a class) stands for the policy "python" of every point that has no other.
+    `out` names the store (SQLite); without it, the store is a temporary file, deleted with the study. A Python policy
+    (a class) is called "python" in the study, so that a parameter can choose between it and others.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Study(Stored):
 
     @classmethod
     def load(cls, store) -> Study:
-        """The study in a store that a command or an earlier session wrote; it shows points, and does not run."""
+        """The study in a store that a command or an earlier session wrote. It shows points and cannot run."""
         study = cls.__new__(cls)
         study._core, study.store, study.last = None, pathlib.Path(store), {}
         told = _orrery.read_store(os.fspath(store))
@@ -85,20 +85,20 @@ class Study(Stored):
 
     @property
     def mode(self) -> str:
-        """What `run` does: "sweep", or "search" where the study states a search and no sweep (or cannot be swept)."""
+        """What `run` does: "sweep", or "search" if the study states a search and no sweep (or cannot be swept)."""
         facts = self._runnable().facts()
         stated = "search" in self.document and "sweep" not in self.document
         return "search" if facts["objectives"] and (stated or not facts["sweeps"]) else "sweep"
 
     def run(self, jobs: int | None = None, progress=None, *, mode: str | None = None, force: bool = False,
             any_build: bool = False, cluster: str | None = None, earlier=()) -> Study:
-        """Explores it to the end and gives itself back; goes on where an interrupted one stopped.
+        """Runs the study to its end and returns it; continues where an interrupted one stopped.
 
-        `jobs` threads (as many as cores); rows are the same for any number. `progress` as of `run`. Ctrl-C stops the
-        runs under way; whatever ended is in the store, and the next call goes on. `force` begins anew; `any_build`
-        goes on with a store that another build (or the command) began. `cluster` is the address of a Dask scheduler
-        whose workers do the runs (docs/explain/clusters.md). A search begins with what `earlier` studies or stores have, as
-        `orrery search --from` (docs/explain/studies.md).
+        `jobs` is the number of threads (default: one per core); rows do not depend on it. `progress` is as in
+        `orrery.run`. Ctrl-C stops the current runs; finished ones are in the store, and the next call continues.
+        `force` starts again from nothing; `any_build` continues a store that another build (or the command) began.
+        `cluster` is the address of a Dask scheduler whose workers do the runs (docs/explain/clusters.md). A search
+        starts from the points of `earlier` studies or stores, as `orrery search --from` (docs/explain/studies.md).
         """
         core = self._runnable()
         search = (mode or self.mode) == "search"
@@ -117,25 +117,25 @@ class Study(Stored):
         return self
 
     def _cluster(self, address: str) -> list[str]:
-        """The process that hands runs on; workers run the command."""
+        """The process that hands out runs; workers run the command."""
         if self._policies:
             raise ConfigError([("cluster", "", "expected policies of C++: workers have no Python classes", "")])
         return programs.package("orrery_cluster", address, "--command", programs.command(), "--build", "")
 
     def sweep(self, jobs: int | None = None, progress=None, **options) -> Study:
-        """Runs every point of its sweep."""
+        """Runs every point of the sweep; arguments as in `run`."""
         return self.run(jobs, progress, mode="sweep", **options)
 
     def search(self, jobs: int | None = None, progress=None, **options) -> Study:
-        """Runs the points that its driver asks for."""
+        """Runs the points that the search driver asks for; arguments as in `run`."""
         return self.run(jobs, progress, mode="search", **options)
 
     def confirm(self, n: int = 10, *, within: float = 0.01, confidence: float = 0.95, runs: int = 1000, out=None,
                 jobs: int | None = None, progress=None) -> Study:
-        """Runs its n best points again, with fresh seeds, until it is known which is best: `orrery best --confirm`.
+        """Runs the n best points again, with fresh seeds, until the best is known, as `orrery best --confirm`.
 
-        Gives the study of these runs; `verdict` says how every candidate stands. `within` is the share of the best mean
-        that does not matter, `runs` how many there are at most.
+        Returns the study of these runs; its `verdict` has the standing of every candidate. `within` is the share of the
+        best mean that does not matter, `runs` the largest number of runs.
         """
         study = Study.__new__(Study)
         study._core = self._runnable().confirming(self._file(), n, within, confidence, runs)
@@ -145,15 +145,15 @@ class Study(Stored):
 
     @property
     def verdict(self) -> dict:
-        """Of a search with driver `select`: how every candidate stands; what `orrery best --json` prints."""
+        """The standing of every candidate of a search with driver `select`, as `orrery best --json` prints it."""
         return best(self)
 
     def config(self, point: int) -> dict:
-        """The config of a point by its id, every default filled in: `orrery.run` runs it again (its first seed)."""
+        """The config of a point by its id, with all defaults; `orrery.run` runs it again (its first seed)."""
         return self._runnable().config(self._file(), int(point))
 
     def validate(self, most: int = 1000) -> list[Fault]:
-        """The faults of its experiments, at `most` points: none if they are valid."""
+        """The faults of its experiments, at up to `most` points; an empty list if they are valid."""
         try:
             self._runnable().check(most)
         except ConfigError as error:
@@ -166,13 +166,13 @@ class Study(Stored):
 
 @answered
 def analyse(*stores, objectives=()) -> dict:
-    """Stores (files, studies) side by side, as `orrery analyse --json`: one reference, one joint front."""
+    """Analyses stores (files, studies) together, as `orrery analyse --json`: one reference, one joint front."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
     return _orrery.ask("analyse", json.dumps({"stores": files, "objectives": list(objectives)}), None)
 
 
 @answered
 def best(*stores, n: int = 10) -> dict:
-    """The best points, or the joint front, of stores (files, studies) together, as `orrery best --json`."""
+    """The n best points, or the joint front, of several stores (files, studies), as `orrery best --json`."""
     files = [store._file() if isinstance(store, Stored) else os.fspath(store) for store in stores]
     return _orrery.ask("best", json.dumps({"stores": files, "top": n}), None)

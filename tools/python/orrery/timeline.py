@@ -11,9 +11,9 @@ from orrery.keywords import answered
 
 @answered
 class Timeline:
-    """A .pftrace file. Frames are made when they are first asked for; slices are numbered by `id`, in order of time.
+    """A .pftrace file. Frames are made when they are first asked for; slices have an `id`, in order of time.
 
-    `faults` lists what the viewer would misread; it is empty for a file that a run wrote.
+    `faults` lists what the viewer would misread; it is empty for files that runs write.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -31,7 +31,7 @@ class Timeline:
         return self._frames[name]
 
     def _categories(self, codes, texts: list[str]):
-        """Texts by number as a pandas column that stores each once; different numbers may have the same text."""
+        """Texts by number as a pandas column that stores each text once; several numbers may have the same text."""
         import numpy
         import pandas
 
@@ -48,7 +48,7 @@ class Timeline:
 
     @property
     def tracks(self):
-        """A row a track: process, track (empty for the process itself), kind, unit."""
+        """One row per track: process, track (empty for the process itself), kind, unit."""
         import pandas
 
         columns = ["process", "track", "kind", "unit"]
@@ -56,7 +56,7 @@ class Timeline:
 
     @property
     def slices(self):
-        """A row a slice: process, track, name, start_s, duration_s, depth, id, parent (an id; -1: none), instant."""
+        """One row per slice: process, track, name, start_s, duration_s, depth, id, parent (id; -1: none), instant."""
         return self._frame("slices", self._make_slices)
 
     def _make_slices(self):
@@ -75,7 +75,7 @@ class Timeline:
 
     @property
     def counters(self):
-        """A row a value of a counter: process, track, unit, time_s, value (which holds until the next row)."""
+        """One row per value of a counter: process, track, unit, time_s, value (until the counter's next row)."""
         return self._frame("counters", self._make_counters)
 
     def _make_counters(self):
@@ -88,14 +88,14 @@ class Timeline:
 
     @property
     def flows(self):
-        """A row an arrow: flow, from, to (ids of slices). Arrows of one flow make the way of one request."""
+        """One row per arrow: flow, from, to (ids of slices). The arrows of one flow follow one request."""
         import pandas
 
         return self._frame("flows", lambda: pandas.DataFrame(self._read["flows"], copy=False))
 
     @property
     def arguments(self):
-        """A row an argument: id of its slice, name, value."""
+        """One row per argument of a slice: id of the slice, name, value."""
         return self._frame("arguments", self._make_arguments)
 
     def _make_arguments(self):

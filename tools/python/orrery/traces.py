@@ -1,4 +1,4 @@
-"""Traces: requests with their arrivals and lengths, from a file or drawn."""
+"""Traces: requests with their arrivals and lengths, from a file or from a generator."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def _format_of(path: pathlib.Path, format: str | None) -> str:
 
 @answered
 class Trace:
-    """A trace file, plain or compressed, in any format of `orrery.list("trace_format")` (told by its first line).
+    """A trace file, plain or compressed, in any format of `orrery.list("trace_format")`.
 
         trace = orrery.Trace("traces/samples/azure_llm_sample.csv")
         trace.requests, trace.summary["rate_per_s"]
         orrery.run({…, "workload": {"trace": trace}})
 
-    Other parameters are those of `workload.trace`: on_error="skip", failed="send" …
+    The format is recognised by the first line unless given. Other parameters are those of `workload.trace`:
+    on_error="skip", failed="send" … Raises ConfigError for a file that cannot be read.
     """
 
     def __init__(self, path, format: str | None = None, **params):
@@ -63,26 +64,26 @@ class Trace:
 
     @property
     def summary(self) -> dict:
-        """What `orrery trace inspect --json` prints: requests, span_s, rate_per_s, gap_cv, lengths' percentiles."""
+        """What `orrery trace inspect --json` prints: requests, span_s, rate_per_s, gap_cv, percentiles of lengths."""
         if self._summary is None:
             self._summary = _orrery.inspect_trace(self._text())
         return self._summary
 
     @property
     def requests(self):
-        """A row a request: arrived_s, prompt_tokens, output_tokens, and what else the trace tells."""
+        """One row per request: arrived_s, prompt_tokens, output_tokens, and what else the trace has."""
         if self._frame is None:
             self._frame = self.head(_ALL)
         return self._frame
 
     def head(self, n: int = 5):
-        """The first n requests."""
+        """The first n requests, as a frame like `requests`."""
         import pandas
 
         return pandas.DataFrame(_orrery.read_trace(self._text(), n))
 
     def save(self, path, format: str | None = None, force: bool = False) -> Trace:
-        """Writes it in one of our own formats (orrery_csv, orrery_jsonl, by the name's ending); gives the new trace."""
+        """Writes it as orrery_csv or orrery_jsonl (by the ending, or `format`) and returns the new trace."""
         path = pathlib.Path(path)
         if path.exists() and not force:
             raise ConfigError([(str(path), "", "expected a file that does not exist yet",
@@ -92,7 +93,7 @@ class Trace:
         return Trace(path, format)
 
     def to_config(self, system: str = "serving") -> dict:
-        """`workload.trace` of a config."""
+        """The entry `workload.trace` of a config."""
         config = {"path": str(self.path), **self._params}
         return config if self.format is None else {**config, "format": self.format}
 

@@ -1,4 +1,4 @@
-"""Vectors of environments, stepped together on threads: Gymnasium's vector API with explicit autoreset."""
+"""Several environments stepped together on threads: Gymnasium's vector API with explicit autoreset."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ try:
 except ImportError:
 
     class AutoresetMode(enum.Enum):  # type: ignore[no-redef]
-        """When an environment whose episode has ended is reset; gymnasium's names."""
+        """When an environment whose episode has ended is reset, by gymnasium's names."""
 
         NEXT_STEP = "NextStep"
         SAME_STEP = "SameStep"
 
     class _Base:  # type: ignore[no-redef]
-        """What gymnasium.vector.VectorEnv has beside the methods that matter."""
+        """What gymnasium.vector.VectorEnv has besides the main methods."""
 
         spec = None
         render_mode = None
@@ -36,11 +36,12 @@ except ImportError:
 
 
 class VectorEnv(_Base):
-    """Equal environments: rows of `num_envs` everywhere.
+    """Several equal environments; every array has one row per environment (`num_envs`).
 
-    `metadata["autoreset_mode"]` says what happens at an episode's end. NEXT_STEP: the step shows the last observation,
-    the next one ignores the action and shows the first of a new episode. SAME_STEP: the step shows the first
-    observation of the next episode; the last one is `infos["final_obs"]` where `infos["_final_obs"]` is true.
+    `metadata["autoreset_mode"]` says what happens when an episode ends. NEXT_STEP: the step returns the last
+    observation; the next step ignores the action and returns the first one of a new episode. SAME_STEP: the step
+    returns the first observation of the next episode; the last one is in `infos["final_obs"]`, where
+    `infos["_final_obs"]` is true.
     """
 
     def __init__(self, name: str, core, num_envs: int, autoreset: AutoresetMode):
@@ -85,7 +86,7 @@ class VectorEnv(_Base):
         return [_orrery.env_seed(base, i) for i in range(self.num_envs)]
 
     def reset(self, *, seed=None, options=None):
-        """Begins an episode in each: (observations, infos). One seed for all of them together, or one each."""
+        """Begins an episode in each environment: (observations, infos). `seed`: one for all, or a list of one each."""
         told = self._core.reset(self._seeds(seed))
         return told["observations"], self._infos(told)
 
