@@ -352,7 +352,7 @@ class Topology(unittest.TestCase):
         self.assertEqual(len(cables.get_segments()), 6)
         self.assertEqual(len({tuple(c) for c in cables.get_colors()}), 1)  # all 40 %
         self.assertIn("7 nodes, 6 cables", figure.axes[0].get_title(loc="left"))
-        self.assertEqual(figure.axes[1].get_ylabel(), "utilisation, of the busier direction (%)")
+        self.assertEqual(figure.axes[1].get_ylabel(), "utilisation of the busier direction (%)")
 
     def test_layers_lie_by_hops_from_the_hosts(self):
         nodes = sorted({n for pair in self.TREE for n in pair}, key=frames.natural)

@@ -131,7 +131,7 @@ class Runs(unittest.TestCase):
             self.assertEqual(other.get_y(), one.get_height())
         away = (shut.requests["status"] != "completed").sum()
         self.assertEqual(away, 20)  # four a second come, two may
-        self.assertEqual(below.containers[-1].get_label(), "turned away")
+        self.assertEqual(below.containers[-1].get_label(), "rejected")
         self.assertEqual(sum(bar.get_height() > 0 for bar in below.containers[-1]), away)  # one a window at most
         with self.assertRaisesRegex(PlotError, "no table 'requests'"):
             plot.decisions(orrery.run({"system": "progress", "progress": {"steps": 10}}))

@@ -94,7 +94,7 @@ class Compared(Pages):
         self.page.click("#tab-overview")
         self.assertIn("config llama-2-70b, rate scale 1 is infeasible", self.page.run("return document.getElementById('overview').innerText"))
         self.page.click("#tab-latency")
-        self.assertIn("Nothing of this kind in config llama-2-70b, rate scale 1.", self.page.run("return document.getElementById('latency').innerText"))
+        self.assertIn("No such data in config llama-2-70b, rate scale 1.", self.page.run("return document.getElementById('latency').innerText"))
 
     def test_studies_side_by_side(self) -> None:
         orrery("report", "x.sqlite", "y.sqlite", "--out", "studies.html", cwd=self.scratch)

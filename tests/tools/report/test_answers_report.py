@@ -59,7 +59,7 @@ class AnswersReportTest(unittest.TestCase):
         targets = [s["y0"] for s in figure["layout"]["shapes"] if s.get("xref") == "paper"]
         self.assertEqual(targets, [1, 0.99])
         self.assertEqual(figure["layout"]["yaxis"]["title"]["text"], "TTFT p99 (s)")
-        self.assertEqual(figure["layout"]["yaxis2"]["title"]["text"], "share that attains")
+        self.assertEqual(figure["layout"]["yaxis2"]["title"]["text"], "attainment")
 
     def test_a_probe_has_one_verdict_and_overload_comes_first(self):
         _, figures = self.opened(CAPACITY, probes=PROBES)
@@ -71,7 +71,7 @@ class AnswersReportTest(unittest.TestCase):
 
     def test_no_rate_that_fails_is_said(self):
         html, figures = self.opened({**CAPACITY, "bracket_per_s": {"meets": 4, "fails": None}, "binds": None}, probes=PROBES)
-        self.assertIn("4 requests/s meet the targets; no rate that was tried does not.", html)
+        self.assertIn("4 requests/s meet the targets; every rate tried meets them.", html)
         self.assertEqual([s["type"] for s in figures["knee"]["layout"]["shapes"]], ["line", "line", "line"])
 
     def test_plans_open_on_the_front(self):
@@ -81,7 +81,7 @@ class AnswersReportTest(unittest.TestCase):
         self.assertEqual(list(zip(front["x"], front["y"])), [(1, 8), (2, 3), (4, 1)])
         self.assertEqual((first["name"], first["x"], second["name"], second["x"]), ("x", [4, 5], "y", [2, 1]))
         self.assertEqual(second["text"][0], "devices 2, tensor parallel 2")
-        self.assertEqual(figures["front"]["layout"]["yaxis"]["title"]["text"], "cost of a million tokens (USD)")
+        self.assertEqual(figures["front"]["layout"]["yaxis"]["title"]["text"], "cost per million tokens (USD)")
 
     def test_a_cost_that_is_the_same_for_all_is_not_drawn(self):
         same = PLANS.replace(",1\n", ",7\n").replace(",2\n", ",7\n").replace(",3\n", ",7\n").replace(",8\n", ",7\n")
@@ -91,7 +91,7 @@ class AnswersReportTest(unittest.TestCase):
     def test_memory_is_in_its_unit(self):
         plans = "devices,iteration_s,memory_bytes\n8,2,21474836480\n8,3,10737418240\n"
         _, figures = self.opened({"status": "ok"}, plans=plans)
-        self.assertEqual(figures["front"]["layout"]["yaxis"]["title"]["text"], "memory of a device (GiB)")
+        self.assertEqual(figures["front"]["layout"]["yaxis"]["title"]["text"], "memory per device (GiB)")
         self.assertEqual(figures["front"]["data"][0]["y"], [20, 10])
 
     def test_other_runs_open_as_before(self):

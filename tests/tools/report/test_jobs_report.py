@@ -51,7 +51,7 @@ class JobsReportTest(unittest.TestCase):
 
     def test_a_job_opens_on_what_failures_leave(self):
         html, figures = self.opened(JOB, events=EVENTS)
-        self.assertIn("66.7\N{NO-BREAK SPACE}% of 300 s went into steps that stayed; 1 failure.", html)
+        self.assertIn("66.7\N{NO-BREAK SPACE}% of 300 s went into productive steps; 1 failure.", html)
         ratio, speed, failed = figures["job"]["data"]
         # 100 s of steps by 110 s, by 160 s, by 200 s; 200 s of 300.
         self.assertEqual((ratio["x"], ratio["y"]), ([110, 160, 200, 300], [0.909091, 0.625, 0.5, 0.666667]))
@@ -66,7 +66,7 @@ class JobsReportTest(unittest.TestCase):
 
     def test_goodput_opens_on_intervals(self):
         html, figures = self.opened({"status": "ok", "ettr": {"mean": 0.95}}, intervals=INTERVALS)
-        self.assertIn("A checkpoint every 4 min leaves most of the time to steps that stay: 95.0\N{NO-BREAK SPACE}%.", html)
+        self.assertIn("A checkpoint every 4 min gives the most effective training time: 95.0\N{NO-BREAK SPACE}%.", html)
         line, points, lost, checkpoints, recovery = figures["intervals"]["data"]
         self.assertEqual((points["x"], points["y"]), ([1, 4, 10], [0.9, 0.95, 0.94]))
         self.assertEqual(line["y"], [0.901, 0.951, 0.941])
@@ -78,7 +78,7 @@ class JobsReportTest(unittest.TestCase):
         write, learn, judge, weights = figures["calls"]["data"]
         self.assertEqual((write["base"], write["x"], write["y"], write["width"]), ([1], [2], [2], [4]))
         self.assertEqual((learn["y"], judge["y"], judge["width"]), ([1], [3], [2]))
-        self.assertEqual((weights["name"], weights["base"], weights["x"]), ("weights that move", [0], [1]))
+        self.assertEqual((weights["name"], weights["base"], weights["x"]), ("weight transfers", [0], [1]))
         self.assertEqual(judge["text"], ["judge, iteration 0, devices 2 to 3"])
         self.assertEqual(figures["calls"]["layout"]["yaxis"]["range"], [4, 0])
 

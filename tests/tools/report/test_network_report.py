@@ -59,7 +59,7 @@ class NetworkReportTest(unittest.TestCase):
         # Three cables: h0 by its busier direction (90 %, the fifth of five bins to 90 %), h1 unused, h2 in the first bin.
         lines = {name: trace["x"].count(None) for name, trace in traces.items() if trace["mode"] == "lines"}
         self.assertEqual({name.replace("\N{NO-BREAK SPACE}", " "): count for name, count in lines.items()},
-                         {"carried nothing": 1, "0 % to 18.0 %": 1, "72.0 % to 90.0 %": 1, "failed or weakened": 1})
+                         {"no traffic": 1, "0 % to 18.0 %": 1, "72.0 % to 90.0 %": 1, "failed or degraded": 1})
         self.assertEqual((traces["3 h"]["text"], traces["1 s"]["text"]), (["h0", "h1", "h2"], ["s0"]))
         many = pd.DataFrame({"from": [f"h{i}" for i in range(topology.MOST_CABLES + 1)], "to": "s0", "utilisation": 0.1})
         self.assertIsNone(topology.topology(many, {}))
@@ -78,7 +78,7 @@ class NetworkReportTest(unittest.TestCase):
         code, page, _ = self.report(LINKS.splitlines()[0] + "\n")
         self.assertEqual(code, 0)
         self.assertIn("2 messages have no path", page)
-        self.assertIn("nothing is known of links", page)
+        self.assertIn("no figures for links", page)
 
     def test_names_the_file_at_fault(self):
         code, _, err = self.report("link,from\na->b,a\n")

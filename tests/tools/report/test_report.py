@@ -120,7 +120,7 @@ class Content(Folder):
         self.assertEqual((code, lines, err), (0, [str(self.run_folder / "report.html")], ""))
         page = (self.run_folder / "report.html").read_text(encoding="utf-8")
         for text in ("This design is infeasible: weights of llama-2-70b (fp16) do not fit one a100-sxm4-80gb",
-                     "137,953,296,384 bytes", "77,309,411,328 bytes", "1.78 times what there is"):
+                     "137,953,296,384 bytes", "77,309,411,328 bytes", "1.78 times the memory available"):
             self.assertIn(text, page)
         self.assertNotIn("application/gzip", page)
 
@@ -226,7 +226,7 @@ class Content(Folder):
             r'<h3>([^<]+)</h3><div class="stack">.*?</div><ul class="legend">(.*?)</ul>', page)}
         self.assertEqual(bars, {
             "Where the energy goes": [("compute", "500 mJ", "50.0"), ("memory", "300 mJ", "30.0"), ("idle", "200 mJ", "20.0")],
-            "How long the device works": [("busy", "2.41 ms", "97.7"), ("idle", "56.8 µs", "2.3")],
+            "How long the device is busy": [("busy", "2.41 ms", "97.7"), ("idle", "56.8 µs", "2.3")],
             "What fills the memory": [("parameters", "600 B", "60.0"), ("inputs", "100 B", "10.0"), ("activations", "300 B", "30.0")]})
         self.assertNotIn("arrived", page.split("<main>")[1].split("What was simulated")[0])
         self.assertNotIn("<td>none</td>", page)

@@ -58,18 +58,18 @@ class TrainingReportTest(unittest.TestCase):
     def test_says_where_the_step_goes(self):
         code, page, _ = self.report()
         self.assertEqual(code, 0)
-        for text in ("Where the step goes", "bubble: waiting for other stages <b>1.50\N{NO-BREAK SPACE}s</b> 20.0\N{NO-BREAK SPACE}%",
+        for text in ("Where the step time goes", "bubble: waiting for other stages <b>1.50\N{NO-BREAK SPACE}s</b> 20.0\N{NO-BREAK SPACE}%",
                      "kernels and transfers <b>75\N{NO-BREAK SPACE}J</b>", "closed form 7.40\N{NO-BREAK SPACE}s"):
             self.assertTrue(text in page, text)  # the page is long
-        self.assertNotIn("breakdown_s.compute", page[:page.index("Configuration as resolved")])  # told once
+        self.assertNotIn("breakdown_s.compute", page[:page.index("Resolved configuration")])  # told once
         self.assertTrue((self.folder / "png" / "pipeline.png").stat().st_size > 5000)
 
     def test_draws_passes_at_their_time_and_what_follows_them(self):
         _, figures = self.panel()
         bars = {bar["name"]: bar for bar in figures["pipeline"]["data"]}
-        self.assertEqual(list(bars), ["forward", "backward", "gradients summed", "optimizer"])
+        self.assertEqual(list(bars), ["forward", "backward", "gradient reduction", "optimizer"])
         self.assertEqual((bars["backward"]["y"], bars["backward"]["base"], bars["backward"]["x"]), (["1", "0"], [2, 4], [2, 2]))
-        self.assertEqual((bars["gradients summed"]["base"], bars["gradients summed"]["x"]), ([6, 4], [0.5, 0]))
+        self.assertEqual((bars["gradient reduction"]["base"], bars["gradient reduction"]["x"]), ([6, 4], [0.5, 0]))
         # The optimizer's step of every stage begins when the last sum ends.
         self.assertEqual((bars["optimizer"]["base"], bars["optimizer"]["x"]), ([6.5, 6.5], [1, 0.5]))
 

@@ -34,7 +34,7 @@ def calls(runs: Mapping[str, pd.DataFrame], iterations: int) -> Picture:
             axes.add_patch(Rectangle((row.begin_s, row.first), row.end_s - row.begin_s, row.devices,
                                      facecolor=palette.INK if weights else palette.colour(n), edgecolor="white", linewidth=0.5,
                                      hatch="" if weights else palette.HATCHES[n % len(palette.HATCHES)],
-                                     label="weights that move" if weights else row.call))
+                                     label="weight transfers" if weights else row.call))
         axes.set_xlim(0, most_s)
         axes.set_ylim(int((table["first"] + table["devices"]).max()), 0)
         axes.set(title=label, ylabel="device")

@@ -1,4 +1,4 @@
-"""What was decided about requests, over the time at which they came: which replica each went to, and who was turned away."""
+"""What was decided about requests, over the time at which they came: which replica each went to, and who was rejected."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .style import WIDTH, Picture, PlotError, grid_of, legend_below, styled
 
 NEEDED = ("arrived_s", "replica", "status")
 WINDOWS = 48
-TURNED_AWAY = "turned away"
+TURNED_AWAY = "rejected"
 
 
 def counts_over_time(requests: pd.DataFrame, windows: int) -> tuple[np.ndarray, pd.DataFrame]:
     """Ends of equal windows of arrival, the first begins at 0; of those that came in each how many each replica got, a
-    column a replica, and how many were turned away."""
+    column a replica, and how many were rejected."""
     frames.need(requests, NEEDED, "decisions")
     if not len(requests):
         raise PlotError("decisions: there is nothing to draw, no request arrived")
@@ -57,7 +57,7 @@ def decisions(runs: Mapping[str, pd.DataFrame], parts: Mapping[str, Sequence[str
             below += rate
         axes.set(title=label, ylabel="requests/s")
         axes.set_xlim(0, ends[-1])
-    grid.flat[-1].set(xlabel="time of arrival (s)")
+    grid.flat[-1].set(xlabel="arrival time (s)")
     figure.align_ylabels(grid)
     legend_below(figure, 4, title="replica")
     return figure

@@ -66,8 +66,8 @@ def goodput(jobs: Mapping[str, tuple[pd.DataFrame, float]]) -> Picture:
     alike = all(np.array_equal(failed[0], other) for other in failed)  # policies meet the same ones
     above.plot(failed[0] * scale, np.full(len(failed[0]), 1.0), "|", color=palette.VERMILION, markersize=6,
                label="failures" if alike else f"failures of {next(iter(jobs))}")
-    above.set(title="Effective training time so far", ylabel="% of the time")
-    below.set(title="Speed", ylabel="% of all nodes'", xlabel=f"time ({unit})")
+    above.set(title="Effective training time so far", ylabel="% of time")
+    below.set(title="Speed", ylabel="% of all nodes", xlabel=f"time ({unit})")
     for axes in (above, below):
         axes.set_ylim(0, 105)
         axes.set_xlim(0, most * scale)

@@ -77,7 +77,7 @@ def _draw(links: pd.DataFrame, cables: pd.Series, nodes: list[str], places: dict
         axes.set_aspect("equal")
     axes.axis("off")
     bar = figure.colorbar(ScalarMappable(norm=norm, cmap=colours), ax=axes, shrink=0.75, aspect=25, pad=0.02,
-                          label="utilisation, of the busier direction (%)")
+                          label="utilisation of the busier direction (%)")
     bar.outline.set_visible(False)
     busiest = links.loc[links["utilisation"].astype(float).idxmax()]
     axes.set_title(f"{len(nodes):,} nodes, {len(cables):,} cables; busiest {busiest['from']} → {busiest['to']}, "

@@ -188,4 +188,4 @@ def _parallel_axes(axes, store: dict, objectives: list[dict], low: np.ndarray, h
             axes.text(k + 0.03, place, short(text, 14), fontsize=SMALL, va="center", zorder=5,
                       bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6})
     if absent:
-        axes.text(-0.1, ABSENT, "does not\ncount", fontsize=SMALL, va="center", ha="right", color=palette.MUTED)
+        axes.text(-0.1, ABSENT, "not\nactive", fontsize=SMALL, va="center", ha="right", color=palette.MUTED)

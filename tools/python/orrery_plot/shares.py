@@ -57,7 +57,7 @@ def bars(table: pd.DataFrame, parts: list[str] = list(COLUMNS)) -> Picture:  # n
                           va="center")
         axes.set_yticks(at, [str(c) for c in table.index])
         axes.set_xlim(0, (values.max() * factor or 1.0) * 1.42)
-        axes.set(title=f"{label}, {units.text(float(values.sum()), unit)} in all", xlabel=f"{label.lower()} ({name})")
+        axes.set(title=f"{label}, {units.text(float(values.sum()), unit)} in total", xlabel=f"{label.lower()} ({name})")
         _horizontal(axes)
     panels[0].invert_yaxis()
     return figure

@@ -156,7 +156,7 @@ def memory_map(blocks: pd.DataFrame, time: str = "time (operators)", capacity_by
     axes.axhline(live.max() * factor, color=palette.INK, linewidth=0.8, linestyle="dashed")
     waste = peak / live.max() - 1 if live.max() else 0.0
     above.set_title(f"{len(blocks):,} blocks · peak {units.text(peak, 'B')} · "
-                    f"{units.percent(waste)} above the most that live at once")
+                    f"{units.percent(waste)} above peak live bytes")
     axes.set(xlabel=time, ylabel=f"offset ({unit})", xlim=(x0.min(), x1.max()),
              ylim=(0, max(peak, capacity_bytes or 0) * factor * 1.04))
     if capacity_bytes:

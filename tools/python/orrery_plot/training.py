@@ -13,7 +13,7 @@ KINDS = {"forward": ("forward", palette.BLUE), "backward": ("backward", palette.
          "backward_input": ("backward, inputs", palette.ORANGE), "backward_weight": ("backward, weights", palette.GREEN)}
 MEMORY = {"weight_bytes": ("weights", palette.BLUE), "gradient_bytes": ("gradients", palette.PURPLE),
           "optimizer_bytes": ("optimizer states", palette.GREEN), "activation_bytes": ("activations", palette.ORANGE),
-          "working_bytes": ("at work in a pass", palette.SKY),
+          "working_bytes": ("working memory of a pass", palette.SKY),
           "buffer_bytes": ("buckets and context", palette.IDLE)}
 MOST_PASSES = 100_000
 
@@ -21,7 +21,7 @@ MOST_PASSES = 100_000
 def after_passes(stages: pd.DataFrame) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
     """What follows a stage's passes: (name, colour, begins, ends). Every step of the optimizer waits for the last sum."""
     passes, gradients, end = (stages[name].to_numpy(float) for name in ("passes_end_s", "gradients_end_s", "end_s"))
-    return [("gradients summed", palette.PURPLE, passes, gradients),
+    return [("gradient reduction", palette.PURPLE, passes, gradients),
             ("optimizer", palette.VERMILION, np.full(len(stages), gradients.max()), end)]
 
 
@@ -74,7 +74,7 @@ def pipeline(passes: pd.DataFrame, stages: pd.DataFrame) -> Picture:
         if values.any():
             memory.barh(stages["stage"], values, left=left, height=0.8, color=colour, label=label)
             left += values
-    memory.set_xlabel(f"memory of a rank ({unit})")
+    memory.set_xlabel(f"memory per rank ({unit})")
     for axes in (chart, memory):
         axes.set_ylabel("stage")
         axes.set_yticks(stages["stage"])

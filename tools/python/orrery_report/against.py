@@ -329,12 +329,12 @@ def page(result: dict, run: tuple[str, list[Served | None]], log: tuple[str, lis
     named = [[row[0] or rows[i - i % len(STATISTICS)][0], *row[1:]] for i, row in enumerate(rows)]
     plots = ""
     if (drawn := against_figures.distributions(run[1], log[1])) is not None:
-        plots += sheet.figure("distributions", "Latencies over each other", f"Solid = the run {escape(run[0])}, dashed = the log {escape(log[0])}.", drawn)
+        plots += sheet.figure("distributions", "Latencies of run and log", f"Solid = the run {escape(run[0])}, dashed = the log {escape(log[0])}.", drawn)
     if (drawn := against_figures.request_by_request(matching(run[1], log[1]))) is not None:
-        plots += sheet.figure("requests", "Request by request", "Above the line the run takes longer than the log. Only requests that "
-                              "match are here.", drawn)
+        plots += sheet.figure("requests", "Request by request", "Above the line, the run takes longer than the log. Only matching "
+                              "requests are shown.", drawn)
     sheet.tab("against", "Against the log", note(f"Requests: {_counts(result)}.") + plots + "<h3>Statistics</h3>" + table(heads, named) +
-              "<h3>Errors of single requests</h3>" + table((), [list(row) for row in _each(result)], "plain pairs"))
+              "<h3>Errors per request</h3>" + table((), [list(row) for row in _each(result)], "plain pairs"))
     kind = result["difference"]["kind"]
     return document(sheet, f"{run[0]} against {log[0]}", f"Difference: {result['difference']['text']}",
                     (kind, "good" if kind == "none" else "odd"))

@@ -18,9 +18,9 @@ from .run_folder import Run
 PROBES = ("rate_per_s", "meets", "certain", "load", "figure", "mean", "half_width", "bound")
 MOST_PANELS = 4  # figures of a probe that are drawn
 # What a plan costs, by what is known of it: column, axis, unit.
-COSTS = (("cost_per_million_tokens", "cost of a million tokens", ""), ("energy_per_output_token_j", "energy of an output token", "J"),
-         ("memory_bytes", "memory of a device", "B"), ("energy_j", "energy of a step", "J"), ("devices", "devices", ""))
-TIMES = (("e2e_s", "mean end-to-end latency", "s"), ("iteration_s", "time of a step", "s"), ("tpot_s", "time per output token", "s"))
+COSTS = (("cost_per_million_tokens", "cost per million tokens", ""), ("energy_per_output_token_j", "energy per output token", "J"),
+         ("memory_bytes", "memory per device", "B"), ("energy_j", "energy per step", "J"), ("devices", "devices", ""))
+TIMES = (("e2e_s", "mean end-to-end latency", "s"), ("iteration_s", "time per step", "s"), ("tpot_s", "time per output token", "s"))
 
 
 def first(run: Run, sheet: Sheet) -> str:
@@ -47,11 +47,11 @@ def _capacity(run: Run, sheet: Sheet) -> str:
     s = run.summary
     fails = (s.get("bracket_per_s") or {}).get("fails")
     lead = f"{units.text(s['capacity_per_s'], '')} requests/s meet the targets"
-    lead += f"; {units.text(fails, '')} do not." if units.is_number(fails) else "; no rate that was tried does not."
+    lead += f"; {units.text(fails, '')} do not." if units.is_number(fails) else "; every rate tried meets them."
     binds = s.get("binds")
     reason = binds["text"] if isinstance(binds, dict) and isinstance(binds.get("text"), str) else ""
     why = f"<p>{escape(reason[:1].upper() + reason[1:])}.</p>" if reason else ""
-    caption = "Each point is a rate that was tried, with its 95 % interval where it was run more than once. Dashed = the target."
+    caption = "Each point is a rate that was tried, with a 95 % interval if it was run more than once. Dashed = the target."
     return (f'<p class="lead">{escape(lead)}</p>{why}'
             + sheet.figure("knee", "Where the targets are missed", caption, _knee(probes, float(s["capacity_per_s"]), fails)))
 
@@ -95,7 +95,7 @@ def _knee(probes: pd.DataFrame, capacity: float, fails: object) -> Figure:
     for i, name in enumerate(names):
         least = name == "attainment"  # at least its bound; every other figure at most
         key = "y" if i == 0 else f"y{i + 1}"
-        axes["yaxis" if i == 0 else f"yaxis{i + 1}"] = _panel("share that attains" if least else _name(name), i, len(names), least)
+        axes["yaxis" if i == 0 else f"yaxis{i + 1}"] = _panel("attainment" if least else _name(name), i, len(names), least)
         own = probes["figure"] == name
         line = probes[own].sort_values("rate_per_s")
         data.append({"type": "scatter", "mode": "lines", "x": numbers(line["rate_per_s"]), "y": numbers(line["mean"]), "yaxis": key,
@@ -131,7 +131,7 @@ def _plans(run: Run, sheet: Sheet) -> str:
     unit = currency if cost[0].startswith("cost") and isinstance(currency, str) else cost[2]
     lacks = len(plans) - len(known)
     told = f"{units.count(len(known))} of {units.count(len(plans))} plans are feasible. " if lacks else f"{units.count(len(plans))} plans. "
-    caption = told + "Lower and further left is better. The line joins plans that no other beats in both; the tab Plans has all figures."
+    caption = told + "Lower and further left is better. The line is the Pareto front; the tab Plans has all figures."
     return sheet.figure("front", f"{cost[1].capitalize()} against {time[1]}", escape(caption), _front(known, cost[0], cost[1], unit, time))
 
 
@@ -147,7 +147,7 @@ def _front(plans: pd.DataFrame, cost: str, cost_name: str, unit: str, time: tupl
         if y[i] < best:
             best = y[i]
             front.append(i)
-    data: list[dict] = [{"type": "scatter", "mode": "lines", "name": "not beaten in both", "x": numbers(x[front]), "y": numbers(y[front]),
+    data: list[dict] = [{"type": "scatter", "mode": "lines", "name": "Pareto front", "x": numbers(x[front]), "y": numbers(y[front]),
                          "hoverinfo": "skip", "line": {"color": palette.INK, "width": 1.4, "dash": "dot"}}]
     groups = known["part"].astype(str) if "part" in known.columns else pd.Series(["plans"] * len(known), index=known.index)
     told = [c for c in ("devices", "tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas", "batching", "dtype",

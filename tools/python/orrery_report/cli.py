@@ -16,14 +16,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="orrery report", description="Turn runs or studies into one HTML report; prints "
                                      "the path of every file written.")
     parser.add_argument("things", metavar="RUN|STORE", type=Path, nargs="+",
-                        help="folders that `orrery run` wrote, or stores of studies; several are compared, of more than "
-                        "six runs any figure against any")
+                        help="folders that `orrery run` wrote, or stores of studies; several are compared; for more "
+                        "than six runs, any figure can be plotted against any other")
     parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML file (default: RUN/report.html, STORE.html beside "
-                        "the store, of several compare.html, with --against RUN/against.html)")
-    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder of PNG figures (default, of one run: RUN/png), or "
+                        "the store, compare.html for several, RUN/against.html with --against)")
+    parser.add_argument("--png", metavar="DIR|no", nargs="?", help="folder for PNG figures (default for one run: RUN/png), or "
                         "`no` for none")
-    parser.add_argument("--against", metavar="LOG", type=Path, help="the run beside this request log instead: prints it, and "
-                        "writes it as a page")
+    parser.add_argument("--against", metavar="LOG", type=Path, help="compare the run with this request log instead: print the "
+                        "comparison and write it as a page")
     parser.add_argument("--json", action="store_true", help="with --against: print JSON, and write no page without --out")
     parser.add_argument("--command", metavar="ORRERY", help="the program to ask about studies (default: $ORRERY_COMMAND, "
                         "or orrery on PATH)")

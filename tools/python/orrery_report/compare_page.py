@@ -80,13 +80,13 @@ def render(runs: list[Run], library: str | None = None) -> str:
     for key, title, heading, caption, draw in (
             ("latency", "Latency", "Latency distributions", "Click a name to hide a run, double-click to see it alone.",
              compare_figures.latency),
-            ("time", "Over time", "State over simulated time", "A line a replica, or their mean where there are many; of many "
-             "samples the mean over stretches of time.", compare_figures.over_time),
+            ("time", "Over time", "State over simulated time", "One line per replica, or their mean if there are many; many "
+             "samples are averaged over time intervals.", compare_figures.over_time),
             ("energy", "Energy & time", "By operator class", "Sums over devices, idle included.", compare_figures.by_class)):
         figure = draw(runs, names)
         if figure is not None:
             absent = [name for name, run in zip(names, runs) if not _has(run, key)]
-            more = f" Nothing of this kind in {escape('; '.join(absent))}." if absent else ""
+            more = f" No such data in {escape('; '.join(absent))}." if absent else ""
             sheet.tab(key, title, sheet.figure(key, heading, caption + more, figure))
     sheet.tab("config", "Configs", _configs(runs, names))
     return document(sheet, " · ".join(names), f"{len(runs)} runs side by side, compared with {names[0]}", None, library)
@@ -131,8 +131,8 @@ def _figures(runs: list[Run], names: list[str]) -> str:
     heads = "".join(f'<th scope="col">{swatch(i)}{escape(name)}</th>' for i, name in enumerate(names))
     only = '<label><input type="checkbox" data-only="figures-table"> only figures that differ</label>'
     return (f'<div class="figure-head"><h3>Figures, with the difference to {escape(names[0])}</h3>{only}</div>'
-            f'<p class="caption"><span class="better">▲▼ better</span>, <span class="worse">▲▼ worse</span>; without a colour '
-            "a figure is neither by itself.</p>"
+            f'<p class="caption"><span class="better">▲▼ better</span>, <span class="worse">▲▼ worse</span>; figures without '
+            "a colour are neither.</p>"
             + scrolled(f'<table class="compare" id="figures-table"><thead><tr><th scope="col">figure</th>{heads}</tr></thead>'
                        f"<tbody>{body}</tbody></table>", "Figures of the runs")
             + (f'<p class="caption">{zeros} figures are left out here, because they are 0 in every run.</p>' if zeros else ""))
@@ -194,5 +194,5 @@ def _configs(runs: list[Run], names: list[str]) -> str:
 
 
 def _leaf(value: object) -> str:
-    return '<span class="count">not there</span>' if value is MISSING else escape(
+    return '<span class="count">absent</span>' if value is MISSING else escape(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

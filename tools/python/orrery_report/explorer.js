@@ -117,13 +117,13 @@
           hovertemplate: `%{x}<br>${plain(this.y.value)} %{y:,.5~g} ${unit}, %{text}<extra>${plain(colour)}</extra>` };
       });
       const cell = (text) => element("td", {}, text), shown = (v) => v.toLocaleString("en", { maximumSignificantDigits: 4 });
-      const heads = [...(data.length > 1 ? [this.by.value] : []), this.group.value, "rows", "mean", "least", "most"];
+      const heads = [...(data.length > 1 ? [this.by.value] : []), this.group.value, "rows", "mean", "lowest", "highest"];
       const order = lines.map((line) => {
         const one = line[line.length - 1];
         return element("tr", {}, element("th", { scope: "row" }, line.length > 1 ? line[0] : one.name),
           ...(line.length > 1 ? [cell(one.name)] : []), cell(String(one.count)), ...[one.mean, one.least, one.most].map((v) => cell(shown(v))));
       });
-      this.told.replaceChildren(element("p", { class: "caption" }, `${this.label(this.y.value)} of each group; bars reach from the least to the most.`),
+      this.told.replaceChildren(element("p", { class: "caption" }, `${this.label(this.y.value)} of each group; bars reach from the lowest to the highest value.`),
         element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a table" }, element("table", {},
           element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...order))));
       return data;
@@ -154,7 +154,7 @@
       });
     }
 
-    // The best for both axes together, joined by the border of what is attained.
+    // The best for both axes together, joined by the attainment border.
     border() {
       const goals = this.table.objectives || {}, ways = [goals[this.x.value], goals[this.y.value]];
       if (this.x.value === this.y.value || !ways[0] || !ways[1]) return [];
@@ -166,7 +166,7 @@
       fit.sort((a, b) => sign[0] * (x[a] - x[b]) || sign[1] * (y[a] - y[b]) || a - b);
       const best = [];
       for (const row of fit) if (!best.length || sign[1] * (y[row] - y[best[best.length - 1]]) < 0) best.push(row);
-      return [{ type: "scatter", mode: "lines", name: "border of what is attained", x: best.map((row) => x[row]),
+      return [{ type: "scatter", mode: "lines", name: "attainment border", x: best.map((row) => x[row]),
         y: best.map((row) => y[row]), hoverinfo: "skip", line: { shape: "hv", color: "#0072B2", width: 1.3, dash: "dot" } }];
     }
 

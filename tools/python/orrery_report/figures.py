@@ -273,7 +273,7 @@ def by_class(digest: EnergyDigest, parts: tuple[str, ...] = tuple(LEDGER)) -> Fi
         factor, name = units.prefix(float(values.max()), unit)
         layout["xaxis" + suffix] = _axis(f"{label.lower()} ({name})", domain=domain, anchor="y", tickformat=",~g",
                                          range=[0, float(values.max()) * factor * 1.32 or 1.0])
-        layout["annotations"].append(_panel_label(f"{label}, {units.text(total, unit)} in all", 1.0, domain[0]))
+        layout["annotations"].append(_panel_label(f"{label}, {units.text(total, unit)} in total", 1.0, domain[0]))
         data.append({
             "type": "bar", "orientation": "h", "xaxis": "x" + suffix, "y": [literal(c) for c in table.index],
             "x": numbers(values * factor), "cliponaxis": False, "textposition": "outside", "textfont": {"size": NOTE},

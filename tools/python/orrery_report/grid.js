@@ -163,7 +163,7 @@
       const last = Math.min(this.first + kRows, this.order.length), all = this.table.rows.toLocaleString("en-US");
       this.count.textContent = this.order.length === 0 ? `none of ${all} rows`
         : `${(this.first + 1).toLocaleString("en-US")}–${last.toLocaleString("en-US")} of ` +
-          `${this.order.length.toLocaleString("en-US")} rows` + (this.order.length < this.table.rows ? `, ${all} in all` : "");
+          `${this.order.length.toLocaleString("en-US")} rows` + (this.order.length < this.table.rows ? `, ${all} in total` : "");
       this.back.disabled = this.first === 0;
       this.on.disabled = last >= this.order.length;
       this.clear.disabled = this.filters.every((test) => test === null);

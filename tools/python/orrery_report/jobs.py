@@ -16,9 +16,9 @@ from .run_folder import Run
 INTERVALS = ("interval_s", "ettr", "closed_form", "lost", "checkpoints", "recovery")
 MOST_POINTS = 20_000  # of a history that are drawn: beyond, a page is slow
 MOST_CALLS = 2_000
-TIME_PARTS = (("productive", "steps that stayed", palette.BLUE), ("slower", "what lost nodes and overhead add to them", palette.SKY),
-              ("lost", "steps done again or cut off", palette.VERMILION), ("checkpoints", "waiting for checkpoints", palette.ORANGE),
-              ("recovery", "detection, restarts, state on its way", palette.PURPLE), ("waiting", "waiting for nodes", palette.IDLE))
+TIME_PARTS = (("productive", "productive steps", palette.BLUE), ("slower", "slowdown by lost nodes and overhead", palette.SKY),
+              ("lost", "steps repeated or cut off", palette.VERMILION), ("checkpoints", "waiting for checkpoints", palette.ORANGE),
+              ("recovery", "detection, restarts, state transfer", palette.PURPLE), ("waiting", "waiting for nodes", palette.IDLE))
 
 
 def first(run: Run, sheet: Sheet) -> str:
@@ -59,13 +59,13 @@ def _history(events: pd.DataFrame, s: dict, sheet: Sheet) -> str:
     lead = ""
     if units.is_number(mean):
         scale, unit = jobs.clock(float(wall_s))
-        lead = f"{units.percent(mean)} of {units.text(wall_s * scale, '')} {unit} went into steps that stayed"
+        lead = f"{units.percent(mean)} of {units.text(wall_s * scale, '')} {unit} went into productive steps"
         lead += f"; {units.text(failures, '')} failure{'' if failures == 1 else 's'}." if units.is_number(failures) else "."
-    caption = "Drag to zoom into a stretch of time, double-click to zoom out."
+    caption = "Drag to zoom in on a time range, double-click to zoom out."
     if len(events) > MOST_POINTS:
         caption = f"The first {units.count(MOST_POINTS)} of {units.count(len(events))} events. {caption}"
     return ((f'<p class="lead">{escape(lead)}</p>' if lead else "")
-            + sheet.figure("job", "Effective training time, and speed", escape(caption), _over_time(events[:MOST_POINTS], float(step_s))))
+            + sheet.figure("job", "Effective training time and speed", escape(caption), _over_time(events[:MOST_POINTS], float(step_s))))
 
 
 def _over_time(events: pd.DataFrame, step_s: float) -> Figure:
@@ -76,7 +76,7 @@ def _over_time(events: pd.DataFrame, step_s: float) -> Figure:
     parts = failed["component"] if "component" in failed.columns else [""] * len(failed)
     data = [{"type": "scatter", "mode": "lines", "name": "effective training time so far", "x": numbers(times * scale, 8),
              "y": numbers(ratio), "line": {"color": palette.BLUE, "width": 1.6}, "hovertemplate": f"%{{y:.1%}} by %{{x:.4~g}} {unit}<extra></extra>"},
-            {"type": "scatter", "mode": "lines", "name": "speed over all nodes'", "x": numbers(at * scale, 8), "y": numbers(speed),
+            {"type": "scatter", "mode": "lines", "name": "speed, relative to all nodes", "x": numbers(at * scale, 8), "y": numbers(speed),
              "yaxis": "y2", "line": {"color": palette.GREEN, "width": 1.2, "shape": "hv"},
              "hovertemplate": f"%{{y:.1%}} from %{{x:.4~g}} {unit}<extra></extra>"},
             {"type": "scatter", "mode": "markers", "name": "failures", "x": numbers(failed["begin_s"] * scale, 8), "y": [0.02] * len(failed),
@@ -97,11 +97,11 @@ def _intervals(table: pd.DataFrame, sheet: Sheet) -> str:
     every, unit = float(best["interval_s"]), "s"
     if every >= 120:
         every, unit = every / 60, "min"
-    lead = (f"A checkpoint every {units.text(every, '')} {unit} leaves most of the time to steps that stay: "
+    lead = (f"A checkpoint every {units.text(every, '')} {unit} gives the most effective training time: "
             f"{units.percent(float(best['ettr']))}.")
     return (f'<p class="lead">{escape(lead)}</p>'
-            + sheet.figure("intervals", "Effective training time against the interval of checkpoints",
-                           "Above, points are histories with failures and the line is their closed form; below, what takes the rest of the time.", _by_interval(ordered)))
+            + sheet.figure("intervals", "Effective training time by checkpoint interval",
+                           "Above: simulated histories with failures (points) and the closed form (line). Below: what takes the rest of the time.", _by_interval(ordered)))
 
 
 def _by_interval(table: pd.DataFrame) -> Figure:
@@ -109,7 +109,7 @@ def _by_interval(table: pd.DataFrame) -> Figure:
     x = table["interval_s"].to_numpy(float) * scale
     data = [{"type": "scatter", "mode": "lines", "name": "closed form", "x": numbers(x), "y": numbers(table["closed_form"]),
              "line": {"color": palette.MUTED, "width": 1.4}, "hoverinfo": "skip"},
-            {"type": "scatter", "mode": "markers", "name": "by events", "x": numbers(x), "y": numbers(table["ettr"]),
+            {"type": "scatter", "mode": "markers", "name": "simulated", "x": numbers(x), "y": numbers(table["ettr"]),
              "marker": {"color": palette.BLUE, "size": 9}, "hovertemplate": f"%{{y:.2%}} every %{{x:.4~g}} {unit}<extra></extra>"}]
     for key, name, colour in TIME_PARTS:
         if key in table.columns:
@@ -117,7 +117,7 @@ def _by_interval(table: pd.DataFrame) -> Figure:
                          "line": {"color": colour, "width": 1.6}, "hovertemplate": f"%{{y:.2%}} every %{{x:.4~g}} {unit}<extra>{name}</extra>"})
     layout = _layout(560, xaxis={**_axis(f"interval between checkpoints ({unit})", anchor="y2"), **log_axis([x])},
                      yaxis={**_axis("effective time", tickformat=".0%"), "domain": [0.5, 1]},
-                     yaxis2={**_axis("of the time", tickformat=".0%", rangemode="tozero"), "domain": [0, 0.42]})
+                     yaxis2={**_axis("share of time", tickformat=".0%", rangemode="tozero"), "domain": [0, 0.42]})
     return {"data": data, "layout": layout}
 
 
@@ -127,9 +127,9 @@ def _calls(table: pd.DataFrame, s: dict, sheet: Sheet) -> str:
     shown = table[:MOST_CALLS]
     step = s.get("iteration_s")
     lead = f'<p class="lead">{escape("An iteration takes " + units.text(step, "s") + ".")}</p>' if units.is_number(step) else ""
-    hint = "Which devices a call has, and when. Drag to zoom into a stretch of time, double-click to zoom out."
+    hint = "Which devices each call uses, and when. Drag to zoom in on a time range, double-click to zoom out."
     if len(table) > len(shown):
-        hint = f"The first {units.count(len(shown))} of {units.count(len(table))} calls and moves of weights. {hint}"
+        hint = f"The first {units.count(len(shown))} of {units.count(len(table))} calls and weight transfers. {hint}"
     return lead + sheet.figure("calls", "Devices of the calls over time", escape(hint), _devices(shown))
 
 
@@ -137,7 +137,7 @@ def _devices(table: pd.DataFrame) -> Figure:
     names = list(dict.fromkeys(table["call"]))
     moved = table["what"] == "weights"
     groups = [(name, palette.colour(i), table[(table["call"] == name) & ~moved]) for i, name in enumerate(names)]
-    groups.append(("weights that move", palette.INK, table[moved]))
+    groups.append(("weight transfers", palette.INK, table[moved]))
     data = []
     for name, colour, own in groups:
         if not len(own):

@@ -45,16 +45,16 @@ def panel(run: Run, sheet: Sheet) -> str:
     drawn = marks[(marks["flops"] > 0) & (marks["bytes"] > 0) & (marks["one_s"] > 0)]
     if len(drawn):
         share = 1 - drawn["time_s"].sum() / max(marks["time_s"].sum(), 1e-300)
-        left = f" {units.percent(share)} of the time is in kernels without FLOPs, which have no place here." if share > 5e-4 else ""
-        caption = ("A mark stands for equal kernels of the first request; its area is their share of the time. Lines = the peaks that "
-                   f"they have, and what memory bandwidth allows.{left}")
+        left = f" {units.percent(share)} of the time is in kernels without FLOPs, which are not drawn." if share > 5e-4 else ""
+        caption = ("Each mark is a group of equal kernels of the first request; its area is their share of the time. Lines = their "
+                   f"compute peaks and the limit of memory bandwidth.{left}")
         out += sheet.figure("roofline", "Kernels under the roofline", escape(caption), _roofline(drawn.head(MOST_MARKS), kernels))
     ordered = kernels.sort_values("start_s", kind="stable")
     some = f"The first {units.count(MOST_LAUNCHES)} of {units.count(len(ordered))}. " if len(ordered) > MOST_LAUNCHES else ""
-    caption = f"{some}Grey = from the host's call to the start. Gaps in a device's row = it waits for the host."
+    caption = f"{some}Grey = from the host's call to the start. Gaps in a row = the device waits for the host."
     out += sheet.figure("launches", "Launches of the first request", escape(caption), _launches(ordered.head(MOST_LAUNCHES)))
-    return out + "<h3>What takes the time</h3>" + table(
-        ("class", "kernels", "time", "share", "of its roof", "bound by"), _rows(marks))
+    return out + "<h3>Where the time goes</h3>" + table(
+        ("class", "kernels", "time", "share", "of roofline", "bound by"), _rows(marks))
 
 
 def _read(run: Run) -> pd.DataFrame | None:

@@ -42,7 +42,7 @@ def overview(run: Run, sheet: Sheet) -> str:
     links = _read_links(run.folder / "links.csv")
     reason = f'<p class="lead">{escape(s["reason"])}</p>' if isinstance(s.get("reason"), str) else ""
     facts = [["simulated", units.text(s.get("simulated_s"), "s")], ["makespan", units.text(s.get("makespan_s"), "s")],
-             ["messages that changed their path", units.text(s.get("rerouted"), "")],
+             ["rerouted messages", units.text(s.get("rerouted"), "")],
              ["messages without a path", units.text(s.get("without_path"), "")]]
     return reason + _picture(run, links, sheet) + _table("Run", (), facts) + _jobs(s) + _flows(s) + _links(links)
 
@@ -51,8 +51,8 @@ def _picture(run: Run, links: pd.DataFrame | None, sheet: Sheet) -> str:
     drawn = topology.topology(links, run.config) if links is not None and len(links) else None
     if drawn is None:
         return ""
-    caption = "Each cable by the busier of its directions, averaged over the run. Point at one, or at a node, for its name."
-    return sheet.figure("topology", "The network and how busy it was", caption, drawn)
+    caption = "Each cable shows its busier direction, averaged over the run. Hover over a cable or a node for its name."
+    return sheet.figure("topology", "Network and link utilisation", caption, drawn)
 
 
 def _table(title: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -105,7 +105,7 @@ def _links(links: pd.DataFrame | None) -> str:
     if links is None:
         return ""
     if not len(links):
-        return '<p class="note">The time is a closed form\'s: nothing is known of links.</p>'
+        return '<p class="note">The time comes from a closed form, so there are no figures for links.</p>'
     busiest = links[links["utilisation"] > 0].sort_values("utilisation", ascending=False, kind="stable").head(BUSIEST)
     rows = [[row.link, units.percent(float(row.utilisation)), units.text(float(row.carried_bytes), "B"),
              units.text(float(row.bandwidth_bytes_per_s), "B/s")] for row in busiest.itertuples()]
@@ -123,4 +123,4 @@ def _histogram(share: np.ndarray) -> str:
     bars = "".join(f'<div class="measure"><span>{escape(label)}</span><div class="stack"><span style="width:'
                    f'{100 * value / most:.4g}%;background:{palette.BLUE}"></span></div><b>{units.count(value)}</b></div>'
                    for label, value in zip(labels, values))
-    return f"<h3>How busy the links were</h3>{bars}"
+    return f"<h3>Link utilisation</h3>{bars}"

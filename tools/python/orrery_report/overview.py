@@ -60,9 +60,9 @@ def _request_cards(s: dict) -> list[Card]:
     why = ", ".join(f"{name.replace('_', ' ')} {units.text(n, '')}" for name, n in reasons.items() if n)
     found = [("completed", _card("Completed", completed, "", f"{share} of {units.text(arrived, '')} arrived"
                                  if "arrived" in counts else "")),
-             ("rejected", _card("Rejected", counts.get("rejected"), "", why or "no reason counted"
-                                if counts.get("rejected") else "none turned away")),
-             ("preempted", _card("Preemptions", counts.get("preempted"), "", "requests sent back to wait"))]
+             ("rejected", _card("Rejected", counts.get("rejected"), "", why or "no reason given"
+                                if counts.get("rejected") else "none rejected")),
+             ("preempted", _card("Preemptions", counts.get("preempted"), "", "requests sent back to the queue"))]
     return [card for key, card in found if key in counts]
 
 
@@ -88,7 +88,7 @@ def _step_cards(s: dict) -> list[Card]:
     closed = s.get("closed_form_s")
     detail = f"closed form {units.text(closed, 's')}" if units.is_number(closed) else ""
     found = [_card("Step", step, "s", detail), _card("Tokens", s.get("tokens_per_s"), "/s", "of all devices")]
-    for key, label, meaning in (("bubble", "Bubble", "a stage waits for others"), ("collectives", "Collectives", "that nothing hides")):
+    for key, label, meaning in (("bubble", "Bubble", "waiting for other stages"), ("collectives", "Collectives", "exposed")):
         if units.is_number(parts.get(key)):
             found.append(Card(label, *units.percent(parts[key] / step).split("\N{NO-BREAK SPACE}"), meaning))
     return found
@@ -139,7 +139,7 @@ def _memory_cards(s: dict) -> list[Card]:
     memory = pick(s, "memory_bytes")
     if not isinstance(memory, dict):
         return []
-    names = (("weights", "weights"), ("kv_peak", "KV at most"))
+    names = (("weights", "weights"), ("kv_peak", "peak KV"))
     parts = [f"{name} {units.text(memory[key], 'B')}" for key, name in names if memory.get(key) is not None]
     return [_card("Peak memory", memory.get("peak"), "B", ", ".join(parts))]
 

@@ -5,7 +5,7 @@
   const kTop = 46, kFoot = 40, kHeight = 440, kSide = 60, kLeast = 96;  // pixels; kLeast: between two axes
   const kFont = "12px system-ui, sans-serif";
   const kListed = 12;
-  const kAbsent = 1.07;  // place of a value that does not count, below the axis
+  const kAbsent = 1.07;  // place of a value that is not active, below the axis
 
   const { shade, dark } = window.orrery;
   const kInk = "#1f2933", kMuted = "#5f6b7a";  // as they are on paper
@@ -54,15 +54,15 @@
       this.canvas = element("canvas", { role: "img", "aria-label": "Parallel coordinates" });
       this.handles = this.axes.map((axis, i) => {
         const handle = element("div", { class: "axis", tabindex: "0", role: "group",
-          "aria-label": `Axis ${axis.name}: drag to choose a stretch; keys: Enter chooses the upper half, arrows move it, ` +
-            "Shift and arrows change its size, Escape lets go" });
+          "aria-label": `Axis ${axis.name}: drag to select a range; keys: Enter selects the upper half, arrows move it, ` +
+            "Shift and arrows resize it, Escape clears it" });
         handle.addEventListener("pointerdown", (event) => this.grab(event, i, handle));
         handle.addEventListener("keydown", (event) => this.key(event, i));
         return handle;
       });
       this.stage = element("div", { class: "stage" }, this.canvas, ...this.handles);
       this.told = element("span", { role: "status", class: "count" });
-      this.reset = element("button", { type: "button" }, "Let go of all axes");
+      this.reset = element("button", { type: "button" }, "Clear all axes");
       this.reset.addEventListener("click", () => { this.brushes.fill(null); this.draw(); });
       this.list = element("div", { class: "brushed" });
       this.home.append(element("div", { class: "grid-bar" }, this.told, this.reset),
@@ -187,13 +187,13 @@
       if (this.rows.some((row) => this.axes.some((axis) => axis.of(row) === undefined))) {
         pen.font = kFont;
         pen.fillStyle = shade(kMuted);
-        pen.fillText("does not count", 4, kTop + kAbsent * (kHeight - kTop - kFoot) + 14);
+        pen.fillText("not active", 4, kTop + kAbsent * (kHeight - kTop - kFoot) + 14);
       }
     }
 
     tell(chosen, brushed) {
       const all = this.rows.length.toLocaleString("en-US");
-      this.told.textContent = brushed ? `${chosen.length.toLocaleString("en-US")} of ${all} lines in the stretches chosen`
+      this.told.textContent = brushed ? `${chosen.length.toLocaleString("en-US")} of ${all} lines in the selected ranges`
         : `${all} lines; blue: ${data.study.best}`;
       this.reset.disabled = !brushed;
       const first = chosen.slice().sort((a, b) => this.front.has(b) - this.front.has(a) || a - b).slice(0, kListed);

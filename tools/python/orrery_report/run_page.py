@@ -14,8 +14,8 @@ from . import answers, figures, jobs, kernels, network, overview, small, tables,
 from .markup import Sheet, cards, document, escape, json_block, note, switch, table
 from .run_folder import Run
 
-IDLE = " The time of idle is that in which nothing runs; its energy is what devices draw always."
-OVERLAP = " Compute and memory work at the same time, so that their times are no parts of the device's."
+IDLE = " Idle time is time in which nothing runs; idle energy is what devices always draw."
+OVERLAP = " Compute and memory work at the same time, so their times do not add up to the device's."
 MOST_LISTED = 60  # figures that are listed in full view
 LEAST_SHARE = 1e-6  # of a whole that is told as the rest: less is rounding
 ENERGY_COLOURS = {"compute": palette.BLUE, "memory": palette.GREEN, "network": palette.PURPLE, "idle": palette.IDLE}
@@ -90,7 +90,7 @@ def _time_bar(run: Run) -> str:
     if run.energy is None or run.device_time is None or not run.energy.overlapping:
         return ""
     busy, span = run.device_time
-    return _stack("How long the device works", [("busy", busy, palette.BLUE)], "s", "idle", span)
+    return _stack("How long the device is busy", [("busy", busy, palette.BLUE)], "s", "idle", span)
 
 
 def _overview(run: Run, plots: str) -> str:
@@ -105,7 +105,7 @@ def _overview(run: Run, plots: str) -> str:
                f'<span style="width:{100 * min(1.0, max(0.0, attainment)):.4g}%;background:{palette.GREEN}"></span>'
                "</div></div>")
     groups = "".join(cards(name, members) for name, members in overview.cards(run))
-    bars = _stack("Where the step goes", training.step_parts(s), "s", "the rest", s.get("iteration_s"))
+    bars = _stack("Where the step time goes", training.step_parts(s), "s", "the rest", s.get("iteration_s"))
     bars += _stack("Where the time goes", jobs.time_parts(s), "", "the rest", 1)
     bars += _stack("Where the energy goes", _energy_parts(s), "J", "kernels and transfers", overview.pick(s, "energy_j", "total"),
                    palette.BLUE) + _time_bar(run)
@@ -158,20 +158,20 @@ def _infeasible(run: Run) -> str:
                        f'<b>{escape(units.text(value, "B"))}</b><small>{value:,} bytes</small></div>'
                        for name, value, colour in rows)
         if needed > available:
-            times = f": the design needs {units.plain(needed / available)} times what there is" if available else ""
+            times = f": the design needs {units.plain(needed / available)} times the memory available" if available else ""
             bars += f"<p>{escape(units.text(needed - available, 'B'))} too little{times}.</p>"
     reason = escape(s.get("reason") or "no reason given")
     setup = table((), [[name, value] for name, value in overview.highlights(run)], "plain pairs")
     return (f'<div class="verdict"><p class="lead">This design is infeasible: {reason}</p>{bars}'
             "<p>Nothing was simulated, so there are no latencies, series or energies to show.</p></div>"
-            f"<h3>What was asked for</h3>{setup}")
+            f"<h3>Requested setup</h3>{setup}")
 
 
 def _latency(run: Run, sheet: Sheet) -> str:
     if run.cdfs:
         targets = {m: v for m, v in overview.slo_targets(run.config).items() if m in run.cdfs}
         caption = "Click a name to hide its curve, double-click to see it alone. A logarithmic axis leaves out zeros: a " \
-            "curve that starts above the foot has that share of samples at 0 s."
+            "curve that starts above the bottom has that share of samples at 0 s."
         tools = switch("latency", "Time axis", (("x", "log", "log"), ("x", "linear", "linear"))) + \
             switch("latency", "Show", (("tail", "0", "CDF"), ("tail", "1", "tail, 1 − CDF")))
         plot = sheet.figure("latency", "Latency distributions", caption, figures.latency(run.cdfs, targets), tools)
@@ -192,7 +192,7 @@ def kv_capacity(run: Run) -> float | None:
 def _over_time(run: Run, sheet: Sheet) -> str:
     if run.series is None or not run.series.lines:
         return note("No samples over time: series.csv is absent or empty.")
-    caption = escape(" ".join(filter(None, ("Drag to zoom into a stretch of time, double-click to zoom out.",
+    caption = escape(" ".join(filter(None, ("Drag to zoom in on a time range, double-click to zoom out.",
                                             run.series.note))))
     return sheet.figure("time", "State over simulated time", caption, figures.over_time(run.series, kv_capacity(run)))
 
@@ -201,7 +201,7 @@ def _requests(run: Run, sheet: Sheet) -> str:
     digest = run.requests
     if digest is None or not digest.total:
         return note("No requests: requests.csv is absent or empty.")
-    caption = f"Every one of the {units.count(digest.total)} requests is drawn."
+    caption = f"All {units.count(digest.total)} requests are drawn."
     if digest.sampled:
         shown = sum(len(group.id) for group in digest.groups)
         caption = (f"{units.count(shown)} of {units.count(digest.total)} requests are drawn: an even sample of each status, and the "
@@ -222,7 +222,7 @@ def _energy(run: Run, sheet: Sheet) -> str:
     over = f"Sum over {devices} devices. " if devices > 1 else ""
     parts = ("energy_j",) if digest.overlapping else ("busy_s", "energy_j")
     caption = f"{over}Shares are of the total at the panel's top, idle included.{OVERLAP if digest.overlapping else IDLE}"
-    title = "Energy by what draws it" if digest.overlapping else "By operator class"
+    title = "Energy by component" if digest.overlapping else "By operator class"
     out = _time_bar(run) + sheet.figure("classes", title, caption, figures.by_class(digest, parts))
     if devices > 1:
         limit = f"The first {figures.MAX_DEVICES} of {devices} devices." if devices > figures.MAX_DEVICES else ""
@@ -235,5 +235,5 @@ def _config(run: Run) -> str:
              for key, value in run.manifest.items() if key != "config" and not isinstance(value, dict)]
     rest = {key: value for key, value in run.manifest.items() if key != "config" and isinstance(value, dict)}
     manifest = table((), facts, "plain pairs") + (json_block(rest) if rest else "")
-    return (f"<h3>Manifest</h3>{manifest}<h3>Configuration as resolved</h3>{json_block(run.config)}"
+    return (f"<h3>Manifest</h3>{manifest}<h3>Resolved configuration</h3>{json_block(run.config)}"
             f"<h3>Summary</h3>{json_block(run.summary)}")

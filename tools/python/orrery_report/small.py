@@ -48,7 +48,7 @@ def _whole(figure: dict) -> tuple[list[int], dict]:
 
 
 # Of the figures that a run has, the first three: key, tab, what it is called there, what is taken.
-CHOICES = (("latency", "latency", "What users wait for", _latency), ("time", "time", "Requests at a time", _over_time),
+CHOICES = (("latency", "latency", "What users wait for", _latency), ("time", "time", "Concurrent requests", _over_time),
            ("pipeline", "pipeline", "The step, stage by stage", _whole), ("memory", "pipeline", "Memory by stage", _whole),
            ("launches", "kernels", "Launches", _whole), ("roofline", "kernels", "Kernels under the roofline", _whole),
            ("activations", "pipeline", "Activations over the step", _whole), ("classes", "energy", "Where time goes", _classes))

@@ -31,7 +31,7 @@ def render(studies: list[Study], library: str | None = None) -> str:
     figure = study_figures.progress(studies, names)
     caption = "Medians over a study's independent searches, quartiles shaded. The hypervolume of all is measured from one " \
         "reference, a tenth of the joint front's range behind it."
-    sheet.tab("progress", "Progress", sheet.figure("progress", "What was reached after how many points", caption, figure)
+    sheet.tab("progress", "Progress", sheet.figure("progress", "Progress by number of points", caption, figure)
               + _attained(studies, names))
     sheet.tab("study", "Studies", "".join(f"<h3>{swatch(i)}{escape(name)}</h3>{json_block(study.document)}"
                                           for i, (name, study) in enumerate(zip(names, studies))))
@@ -69,11 +69,11 @@ def _overview(studies: list[Study], names: list[str]) -> str:
     facts = [["Objective", axis_label(o)] for o in objectives]
     if several and joint.get("joint_volume"):
         facts += [["Joint volume", units.text(joint["joint_volume"], "", 5)],
-                  ["Measured from", ", ".join(f"{o['name']} {units.text(float(v), unit_of(o), 4)}"
+                  ["Reference point", ", ".join(f"{o['name']} {units.text(float(v), unit_of(o), 4)}"
                                               for o, v in zip(objectives, joint["reference"]))]]
     titles = {study.title for study in studies}
     return ("<h3>Studies</h3>" + scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", "Studies")
-            + ('<p class="caption">Of independent searches: median (lower … upper quartile).</p>'
+            + ('<p class="caption">Median of independent searches (lower … upper quartile).</p>'
                if any(len(s.analysis["searches"]) > 1 for s in studies) else "")
             + "<h3>What is compared</h3>" + table((), [["Title", title] for title in sorted(titles)] + facts, "plain pairs"))
 
@@ -82,8 +82,8 @@ def _fronts(studies: list[Study], names: list[str], sheet: Sheet) -> str:
     objectives, out = studies[0].objectives, ""
     for x in range(len(objectives)):
         for y in range(x + 1, len(objectives)):
-            caption = "Diamonds and other large marks: the front of each study; small dots: an even pick of its other feasible " \
-                "points. Lines border what a study attains in these two objectives."
+            caption = "Diamonds and other large marks: the front of each study; small dots: an even sample of its other feasible " \
+                "points. Lines bound the region that a study attains in these two objectives."
             out += sheet.figure(f"front-{x}-{y}", f"{objectives[y]['name']} against {objectives[x]['name']}", caption,
                                 _front(studies, names, x, y))
     return out
@@ -138,7 +138,7 @@ def _attained(studies: list[Study], names: list[str]) -> str:
     """After how many points searches reached shares of the joint volume."""
     volume = (studies[0].joint or {}).get("joint_volume")
     if not volume:
-        return note("Of one objective, or without a feasible point, there is no volume to attain.")
+        return note("With one objective, or without a feasible point, there is no volume to attain.")
     rows = []
     for study, name in zip(studies, names):
         cells = []
@@ -149,5 +149,5 @@ def _attained(studies: list[Study], names: list[str]) -> str:
             middle = float(np.median([n if n is not None else np.inf for n in reached]))
             cells.append((f"{middle:,.0f}" if np.isfinite(middle) else units.MISSING) + f" ({len(known)} of {len(reached)})")
         rows.append([name, *cells])
-    return "<h3>Attainment: points until so much of the joint volume (searches that got there)</h3>" + table(
+    return "<h3>Attainment: points needed for a share of the joint volume (searches that reached it)</h3>" + table(
         ("study", *(f"{share}\N{NO-BREAK SPACE}%" for share in SHARES)), rows)

@@ -154,6 +154,6 @@ def rule(points: Points) -> str:
     chief = int(np.isin(points.standing, ("front", "best")).sum())
     could = int(np.isin(points.standing, ("feasible", "ok", "over a limit", "shorter run")).sum()) + chief
     if len(points.drawn) == could:
-        return f"Every one of the {units.count(could)} points with a result is drawn."
-    return (f"{units.count(len(points.drawn))} of {units.count(could)} points with a result are drawn: every one of the front, "
-            "and an even pick of the others.")
+        return f"All {units.count(could)} points with a result are drawn."
+    return (f"{units.count(len(points.drawn))} of {units.count(could)} points with a result are drawn: the whole front, "
+            "and an even sample of the others.")

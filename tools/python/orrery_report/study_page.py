@@ -69,15 +69,15 @@ def _study_data(study: Study, points: Points) -> dict:
             "settings": settings(study, points), "reasons": _reasons(points),
             "base": base if isinstance(base, dict) else {"base": base}, "base_note": _base_note(study, fault),
             "repeat": f"orrery run {shlex.quote(str(study.file))}",
-            "repeat_note": f"Not as things stand: {fault}." if fault else
+            "repeat_note": f"Not possible now: {fault}." if fault else
             f"With {study.analysis['study_file']} as it is now; --out names the folder, --dry-run prints every default."
             if study.analysis else ""}
 
 
 def _base_note(study: Study, fault: str | None) -> str:
     if fault or not study.analysis:
-        return "The study's own part of its base, with what the point sets marked; what that base inherits is not at hand."
-    return "The base of the study with what the point sets marked; what is not named has its default."
+        return "The base as the study states it, with the settings of the point marked; what it inherits from other files is not available."
+    return "The base of the study, with the settings of the point marked; everything else has its default."
 
 
 def _reasons(points: Points) -> dict[int, str]:
@@ -101,8 +101,8 @@ def _overview(study: Study, points: Points) -> str:
         ("Over a limit", "over a limit"), ("Infeasible", "infeasible"), ("Failed", "failed"), ("Shorter runs", "shorter run"))
         if counts[key] or key in ("infeasible", "failed")]
     if len(study.objectives) > 1:
-        members.append(Card("Front", units.count(counts["front"]), "", "points no other is better than"))
-    out = cards("What came of the points", members)
+        members.append(Card("Front", units.count(counts["front"]), "", "not dominated by any point"))
+    out = cards("Outcomes of the points", members)
     out += _best(study, points)
     facts = [["Title", study.title], ["Driver", study.driver], ["Searches", f"{int(study.points['repeat'].max()) + 1}"],
              ["State", "complete" if study.complete else "under way, or stopped before its end"]]
@@ -129,11 +129,11 @@ def _limit(limit: dict) -> str:
 def _best(study: Study, points: Points) -> str:
     """The best point of each objective, or the ten best of one."""
     if not study.objectives:
-        return note("The study has no objectives: nothing says which of its points are best.")
+        return note("The study has no objectives, so none of its points is best.")
     place = {int(row): i for i, row in enumerate(points.kept)}
     among = np.isin(points.standing, ("front", "best", "feasible"))
     if not among.any():
-        return note("No point meets every limit with a result: nothing is best.")
+        return note("No point with a result meets every limit, so none is best.")
     shown = points.of_kind("objective") + points.of_kind("parameter")
     rows = []
     if len(study.objectives) == 1:
@@ -168,7 +168,7 @@ def _why(points: Points) -> str:
     frame, out = points.frame, ""
     broken = [(one.column.heading, int((frame[one.column.name] > 0).sum())) for one in points.of_kind("limit")]
     if any(count for _, count in broken):
-        out += "<h3>Limits broken</h3>" + table(("limit", "points"), [[name, units.count(n)] for name, n in broken if n])
+        out += "<h3>Broken limits</h3>" + table(("limit", "points"), [[name, units.count(n)] for name, n in broken if n])
     bad = frame[frame["status"] != "ok"]
     if len(bad):
         reasons = Counter(zip(bad["status"], bad["reason"].fillna("no reason given"))).most_common()
@@ -215,7 +215,7 @@ def _progress(study: Study, sheet: Sheet) -> str:
     several = f"Median over {searches} independent searches, quartiles shaded. " if searches > 1 else ""
     volume = "The hypervolume is what lies between the front and a reference a tenth of its range behind it." \
         if study.joint and study.joint["joint_volume"] else ""
-    return sheet.figure("progress", "What was reached after how many points", escape(several + volume),
+    return sheet.figure("progress", "Progress by number of points", escape(several + volume),
                         study_figures.progress([study], [study.name]))
 
 
@@ -234,43 +234,43 @@ def _parameters(study: Study, points: Points, sheet: Sheet) -> str:
         importance = found["importance"]
         label = axis_label(objective)
         found_any, trials = explains(importance), units.count(importance["trials"])
-        model = "A Gaussian process" if importance.get("model") == "process" else "A forest"
+        model = "A Gaussian process" if importance.get("model") == "process" else "A random forest"
         if found_any:
             caption = (f"{model} of {trials} points explains {100 * importance['explained']:.0f} % of"
-                       " the variance of points it has not seen; what it says of importance is worth as much.")
+                       " the variance of unseen points; its importances are only as reliable as that.")
             out += sheet.figure(f"importance-{k}", f"Importance for {label}", escape(caption),
                                 study_figures.importance(importance))
             drawn = study_figures.interactions(importance)
             if drawn:
-                out += sheet.figure(f"pairs-{k}", f"Together, for {label}", "On the diagonal the main effect of a parameter, "
-                                    "below it what a pair explains beyond each alone.", drawn)
+                out += sheet.figure(f"pairs-{k}", f"Interactions, for {label}", "Diagonal: the main effect of a parameter. "
+                                    "Below it: what a pair explains beyond the two alone.", drawn)
         elif importance["parameters"]:
-            out += note(f"{label}: which parameter matters is not told. {model} of {trials} points explains "
-                        "nothing of the points it has not seen; more points, or evener ones, may help.")
+            out += note(f"{label}: importance cannot be determined. {model} of {trials} points explains "
+                        "nothing of unseen points; more points, or more evenly spread ones, may help.")
         else:
-            out += note(f"{label}: {trials} points with a result are too few to tell importance.")
+            out += note(f"{label}: {trials} points with a result are too few to determine importance.")
         ranked = sorted(importance["parameters"], key=lambda p: -(p["permutation"] or 0)) if found_any else []
         order = [p["parameter"] for p in ranked]
         if len(points.drawn) and points.of_kind("parameter"):
-            out += sheet.figure(f"effects-{k}", f"Main effects on {label}", "Mean at each value (of many values: in eight bins) "
-                                "over all points there, bars from quartile to quartile; what else differs between the points is "
-                                "not taken out.", study_figures.main_effects(points, objectives[k], order, objective["name"]))
+            out += sheet.figure(f"effects-{k}", f"Main effects on {label}", "Mean over all points at each value (many values: in "
+                                "eight bins), bars from quartile to quartile; other differences between the points are not "
+                                "removed.", study_figures.main_effects(points, objectives[k], order, objective["name"]))
     return out
 
 
 def _points(points: Points) -> str:
     left = len(points.frame) - len(points.kept)
-    less = (f" {units.count(left)} points are left out here: the front and an even pick of the others are shown, `orrery export` "
+    less = (f" {units.count(left)} points are left out here: the front and an even sample of the others are shown, `orrery export` "
             "has all.") if left else ""
     return (tables.grid("points", "Points", pick=True)
-            + '<p class="caption">Click a head to sort, a row to see the point. Filters of numbers: <code>&gt;5</code>, '
+            + '<p class="caption">Click a column head to sort, a row to see the point. Filters of numbers: <code>&gt;5</code>, '
             "<code>&lt;=0.1</code>, <code>2..4</code>, <code>512</code>, <code>none</code>; of texts: a part of it, or "
             f"<code>=text</code>.{escape(less)}</p>")
 
 
 def _study(study: Study) -> str:
-    names = {"study": "Study", "mode": "Mode", "hash": "Hash", "version": "Version", "build": "Build", "source": "Its file",
-             "set": "Laid over it"}
+    names = {"study": "Study", "mode": "Mode", "hash": "Hash", "version": "Version", "build": "Build", "source": "Study file",
+             "set": "Changes to it"}
     facts = [["Store", str(study.file)]] + [[name, study.facts[key]] for key, name in names.items() if key in study.facts]
     file = shlex.quote(str(study.file))
     commands = [["best points", f"orrery best {file}"], ["the same in a terminal", f"orrery analyse {file}"],

@@ -90,7 +90,7 @@ def panel(sheet: Sheet, table: Table) -> str:
     if not table.columns or not table.kept:
         return note(f"{table.key}.csv has no rows.")
     sheet.tables[table.key] = packed(table.columns)
-    every = "" if table.kept == table.total else f" {units.count(table.kept)} of {units.count(table.total)} rows are here, an even pick."
+    every = "" if table.kept == table.total else f" {units.count(table.kept)} of {units.count(table.total)} rows are shown, an even sample."
     return explorer(table, every) + grid(table.key, table.title)
 
 

@@ -56,14 +56,14 @@ def topology(links: pd.DataFrame, config: dict) -> Figure | None:
         x, y = _lines([ends[k] for k in chosen], places)
         data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "hoverinfo": "skip", "line": line})
 
-    trace("carried nothing", [k for k in range(len(ends)) if share[k] <= 0], {"color": palette.IDLE, "width": 0.8})
+    trace("no traffic", [k for k in range(len(ends)) if share[k] <= 0], {"color": palette.IDLE, "width": 0.8})
     for i in range(BINS):
         low, high = most * i / BINS, most * (i + 1) / BINS
         trace(f"{units.percent(low)} to {units.percent(high)}",
               [k for k in range(len(ends)) if share[k] > low and (share[k] <= high or i == BINS - 1)],
               {"color": SHADES[i], "width": 1.2 + 0.6 * i})
     failed = failed_cables(config)
-    trace("failed or weakened", [k for k, pair in enumerate(ends) if pair in failed],
+    trace("failed or degraded", [k for k, pair in enumerate(ends) if pair in failed],
           {"color": palette.VERMILION, "width": 2.4, "dash": "dash"})
     middles = np.array([[(places[a][d] + places[b][d]) / 2 for d in range(2)] for a, b in ends])
     data.append({"type": "scatter", "mode": "markers", "x": [round(float(v), 6) for v in middles[:, 0]],

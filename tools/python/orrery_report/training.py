@@ -19,11 +19,11 @@ STAGES = ("stage", *training.MEMORY, "passes_end_s", "gradients_end_s", "end_s")
 KEPT = ("stage", "time_s", "kept_bytes")
 MOST_PASSES = 6_000  # that are drawn: beyond, a page is slow
 MOST_STEPS = 3_000  # of a stage's activations
-STEP_PARTS = (("compute", "kernels, or the host where they wait for it", palette.BLUE),
-              ("recompute", "forward passes run again", palette.SKY),
+STEP_PARTS = (("compute", "kernels, or the host if they wait for it", palette.BLUE),
+              ("recompute", "recomputed forward passes", palette.SKY),
               ("collectives", "collectives within a layer", palette.ORANGE),
               ("bubble", "bubble: waiting for other stages", palette.IDLE),
-              ("gradients", "gradients' sums that nothing hides", palette.PURPLE),
+              ("gradients", "exposed gradient reduction", palette.PURPLE),
               ("optimizer", "optimizer", palette.VERMILION))
 
 
@@ -43,14 +43,14 @@ def panel(run: Run, sheet: Sheet) -> str:
     passes, stages, kept = (_read(run.folder / name, columns) for name, columns in
                             (("passes.csv", PASSES), ("stages.csv", STAGES), ("activations.csv", KEPT)))
     if passes is None or stages is None or not len(passes):
-        return note("No passes of stages: passes.csv or stages.csv is absent or empty.")
+        return note("No pipeline passes: passes.csv or stages.csv is absent or empty.")
     drawn, caption = _drawn(passes)
     out = sheet.figure("pipeline", "Passes of the pipeline's stages", escape(caption), _gantt(drawn, stages))
     if kept is not None and len(kept):
         out += sheet.figure("activations", "Activations kept between passes",
-                            "Of a rank of each stage. Drag to zoom into a stretch of time, double-click to zoom out.", _kept(kept))
+                            "For one rank of each stage. Drag to zoom in on a time range, double-click to zoom out.", _kept(kept))
     capacity = (run.summary.get("memory_bytes") or {}).get("available")
-    return out + sheet.figure("memory", "Memory by stage", "Of a rank, each part at its most. Dashed line = what a device has.",
+    return out + sheet.figure("memory", "Memory by stage", "For one rank, each part at its peak. Dashed line = memory of a device.",
                               _memory(stages, capacity if units.is_number(capacity) else None))
 
 
@@ -65,7 +65,7 @@ def _read(file: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
 
 def _drawn(passes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The passes that a page can draw, and what the caption says of them."""
-    hint = "Numbers of micro-batches show on hovering. Drag to zoom into a stretch of time, double-click to zoom out."
+    hint = "Hover to see the number of a micro-batch. Drag to zoom in on a time range, double-click to zoom out."
     if len(passes) <= MOST_PASSES:
         return passes, hint
     ordered = passes.sort_values("start_s", kind="stable")
@@ -128,7 +128,7 @@ def _memory(stages: pd.DataFrame, capacity: float | None) -> dict:
              "marker": {"color": colour}, "hovertemplate": f"{name} %{{x:,.4~g}} {unit}<extra>stage %{{y}}</extra>"}
             for column, (name, colour) in training.MEMORY.items() if (stages[column] > 0).any()]
     layout = _layout(max(280, 150 + 26 * len(labels)), barmode="stack",
-                            xaxis=_axis(f"memory of a rank ({unit})", rangemode="tozero", tickformat=",~g"),
+                            xaxis=_axis(f"memory per rank ({unit})", rangemode="tozero", tickformat=",~g"),
                             yaxis=_stage_axis(stages))
     if capacity:
         layout["shapes"] = [{"type": "line", "xref": "x", "yref": "paper", "x0": capacity * scale, "x1": capacity * scale,

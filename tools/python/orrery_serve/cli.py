@@ -42,8 +42,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--read-only", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--command", type=Path, default=Path("orrery"), help="the program that does runs")
-    parser.add_argument("--home", type=Path, default=home, help="where Orrery's own studies lie")
+    parser.add_argument("--command", type=Path, default=Path("orrery"), help="the program that executes runs")
+    parser.add_argument("--home", type=Path, default=home, help="the folder of Orrery with its own studies")
     return parser.parse_args(arguments)
 
 

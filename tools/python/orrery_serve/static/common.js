@@ -59,7 +59,7 @@ function keepLooking(look, otherwise = 3000) {
 
 function lost(error) {
   const place = document.getElementById('fresh');
-  if (place) place.textContent = error instanceof TypeError ? 'the server has ended' : error.message;
+  if (place) place.textContent = error instanceof TypeError ? 'the server has stopped' : error.message;
 }
 
 /** Three figures: 0.0123, 1.23, 123, 12,345. */

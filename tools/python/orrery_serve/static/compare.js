@@ -57,7 +57,7 @@ async function show() {
       make('p', {class: 'muted'}, 'Changes are against the first column. Green is better, brown is worse.'),
       make('h2', {}, config.length ? 'Where the configs differ' : 'The configs do not differ'),
       config.length ? tableOf(runs, common, plain, 'config') : '',
-      others.length ? folded('Entries that only some of them have', tableOf(runs, others, plain, 'others'), others.length) : '',
+      others.length ? folded('Entries that only some runs have', tableOf(runs, others, plain, 'others'), others.length) : '',
       make('h2', {}, 'Key figures'), tableOf(runs, first, valueCell, 'first'),
       facts.more ? folded('Other figures that differ', tableOf(runs, rest, valueCell, 'rest'), rest.length) : '');
   } catch (error) {

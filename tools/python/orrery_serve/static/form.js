@@ -61,7 +61,7 @@ function labelOf(keys) {
 }
 
 function drawUsual() {
-  by('usual').replaceChildren(make('h2', {}, 'Most asked for'), ...usual().map((keys) => {
+  by('usual').replaceChildren(make('h2', {}, 'Most used'), ...usual().map((keys) => {
     const schema = model.schemaOf(keys);
     return (schema.properties ? anyField : plainField)(model, keys, schema, labelOf(keys));
   }));
@@ -101,10 +101,10 @@ function find() {
   found.sort((a, b) => a.score - b.score);
   const fields = found.slice(0, MOST_FOUND).map(({keys, schema}) => {
     const field = plainField(model, keys, schema, labelOf(keys));
-    if (isIdle(keys)) field.querySelector('.hint').append(' Counts only where this policy is chosen.');
+    if (isIdle(keys)) field.querySelector('.hint').append(' Applies only if this policy is chosen.');
     return field;
   });
-  const rest = found.length > MOST_FOUND ? `${found.length - MOST_FOUND} more: another word helps` :
+  const rest = found.length > MOST_FOUND ? `${found.length - MOST_FOUND} more: add a word to narrow the search` :
     words.length && !found.length ? 'No such field.' : '';
   by('found').replaceChildren(...fields, make('p', {class: 'muted'}, rest));
 }

@@ -10,10 +10,10 @@ const RUNS = [
   {key: 'policy', label: 'Policies', kind: 'text'},
   {key: 'ttft_p99_s', label: 'P99 TTFT', unit: 's'},
   {key: 'tbt_p99_s', label: 'P99 TBT', unit: 's'},
-  {key: 'tokens_per_s', label: 'Tokens/s', unit: '', down: true, title: 'Output tokens a second'},
+  {key: 'tokens_per_s', label: 'Tokens/s', unit: '', down: true, title: 'Output tokens per second'},
   {key: 'slo', label: 'SLO', unit: '%', down: true, title: 'Share of requests that attain their SLO'},
   {key: 'energy_j', label: 'Energy', unit: 'J'},
-  {key: 'time_s', label: 'Time', unit: 's', title: 'P99 end to end, or makespan, or time of a step'},
+  {key: 'time_s', label: 'Time', unit: 's', title: 'P99 end-to-end latency, makespan or step time'},
   {key: 'status', label: 'Status', kind: 'text'},
   {key: 'changed', label: 'When', unit: 'when', down: true},
 ];
@@ -138,7 +138,7 @@ function choiceOf(key) {
 
 function drawJobs() {
   if (!jobs.length) {
-    listing.replaceChildren(make('p', {class: 'empty'}, 'Nothing was started from here yet.'));
+    listing.replaceChildren(make('p', {class: 'empty'}, 'Nothing has been started from here yet.'));
     return;
   }
   const heads = ['Run', 'State', 'Progress', 'Left'].map((name, i) => make('th', {class: i < 3 ? 'text' : null}, name));

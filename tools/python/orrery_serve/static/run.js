@@ -9,7 +9,7 @@ const VIEWER = 'https://ui.perfetto.dev';
 /** Opens the viewer and hands it the file once it answers; what is handed over stays in the browser. */
 async function showInPerfetto(path, file, say) {
   const viewer = window.open(VIEWER, '_blank');
-  if (!viewer) return say('the browser kept the window from opening');
+  if (!viewer) return say('the browser blocked the new window');
   say('waiting for ui.perfetto.dev …');
   const bytes = fetch(path).then((got) => got.arrayBuffer());
   const knock = setInterval(() => viewer.postMessage('PING', VIEWER), 100);
@@ -54,7 +54,7 @@ function listed({files, texts, most}) {
   const told = make('span', {id: 'perfetto-told', role: 'status'});
   const show = () => showInPerfetto(address('files', facts.name + '/' + timeline.name), timeline.name, (text) => { told.textContent = text; });
   return [table, make('p', {}, make('button', {id: 'perfetto', type: 'button', onclick: show}, 'Open the timeline in Perfetto'), ' ', told),
-    make('p', {}, 'The file stays in your browser. Without a network, download it; a copy of the viewer takes it by “Open trace file” (',
+    make('p', {}, 'The file stays in your browser. Without a network, download it; a copy of the viewer opens it with “Open trace file” (',
       make('a', {href: VIEWER, target: '_blank', rel: 'noopener noreferrer'}, 'ui.perfetto.dev'), ').')];
 }
 

@@ -86,7 +86,7 @@ function best(state) {
   const rows = state.best.map((point) => make('tr', {}, make('td', {class: 'text'}, `#${point.id}`),
     point.cells.map((cell, i) => make('td', {}, cellText(cell, state.columns[i].unit))),
     make('td', {}, facts.readonly ? '' : make('a', {href: start(point.id)}, 'run it …'))));
-  const some = state.best.length < state.front_points ? `, ${state.best.length} of them here` : '';
+  const some = state.best.length < state.front_points ? `, ${state.best.length} of them shown` : '';
   return [make('h2', {}, state.objectives.length > 1 ? `${frontSize(state)} of the front${some}` : 'Best'),
     make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, rows)))];
 }
@@ -112,7 +112,7 @@ function draw(state) {
       card('runs', whole(state.runs)),
       state.rate !== null ? card('rate', `${figures(state.rate)}/s`) : null,
       state.left_s !== null ? card('left', leftText(state.left_s)) : null),
-    ...(state.reason ? [make('p', {class: 'note bad'}, 'The first point without a result: ' + state.reason)] : []),
+    ...(state.reason ? [make('p', {class: 'note bad'}, 'First point without a result: ' + state.reason)] : []),
     ...drawing(state), ...best(state));
 }
 
@@ -139,7 +139,7 @@ async function drawDoing(state) {
   const {jobs} = await ask('jobs');
   job = jobs.findLast((one) => one.out === facts.name) || null;
   const active = job && (job.state === 'queued' || job.state === 'running');
-  const does = active ? 'Stop' : state.status === 'stopped' ? 'Go on' : '';
+  const does = active ? 'Stop' : state.status === 'stopped' ? 'Continue' : '';
   if (old && old.textContent === does) return;
   if (old) old.remove();
   const act = async () => {
