@@ -25,7 +25,7 @@ struct DramTraffic {
         sim::field("accesses", &T::accesses, Unit::count, sim::between(1, 1e7),
                    "Number of accesses of all threads together."),
         sim::field("threads", &T::threads, Unit::count, sim::between(1, 1024),
-                   "Number of threads that send accesses, in turn."),
+                   "Number of threads; accesses are dealt out to them in turn."),
         sim::field(
             "interval", &T::interval_s, Unit::seconds, sim::at_least(0),
             "Mean time between accesses of a thread (exponentially distributed), or after a response if dependent."),

@@ -1,4 +1,4 @@
-// Scores of transactions: the names that an expression over a transaction that is left may use.
+// Scores of transactions: the names that an expression over a remaining transaction may use.
 #pragma once
 
 #include <algorithm>
@@ -40,12 +40,12 @@ struct ExpressionNames<TransactionFacts> {
           {"added", U::none, "Ticks by which the makespan would grow if the transaction went next.", true},
           [](F f) { return number(std::max<std::int64_t>(0, f.end() - f.view.schedule.makespan())); }},
       ExpressionName<TransactionFacts>{
-          {"delay", U::none, "Ticks by which the other transactions left would have to start later, summed over them.",
-           true},
+          {"delay", U::none,
+           "Ticks by which the other remaining transactions would have to start later, summed over them.", true},
           [](F f) { return number(f.view.contention.delay_of(f.index, f.view.schedule)); }},
       ExpressionName<TransactionFacts>{
           {"demand", U::none,
-           "Locks of other transactions left that each of its locks holds up, summed over its locks.", true},
+           "Locks of other remaining transactions that each of its locks delays, summed over its locks.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.rivals(lock); }); }},
       ExpressionName<TransactionFacts>{{"end", U::none, "Last tick of the transaction if it went next.", true},
                                        [](F f) { return number(f.end()); }},
@@ -53,9 +53,9 @@ struct ExpressionNames<TransactionFacts> {
           {"idle", U::none,
            "Ticks between each of its locks and the previous lock on the same key, summed over its locks.", true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.gap(lock); }); }},
-      ExpressionName<TransactionFacts>{{"left", U::count, "Number of transactions that are left.", true},
+      ExpressionName<TransactionFacts>{{"left", U::count, "Number of remaining transactions.", true},
                                        [](F f) { return number(std::ssize(f.view.left())); }},
-      ExpressionName<TransactionFacts>{{"length", U::none, "Ticks that the transaction runs for."},
+      ExpressionName<TransactionFacts>{{"length", U::none, "Ticks that the transaction takes."},
                                        [](F f) { return number(f.transaction().length); }},
       ExpressionName<TransactionFacts>{{"locks", U::count, "Number of locks that the transaction takes."},
                                        [](F f) { return number(std::ssize(f.transaction().locks)); }},
@@ -68,7 +68,8 @@ struct ExpressionNames<TransactionFacts> {
                                        [](F f) { return number(f.start); }},
       ExpressionName<TransactionFacts>{
           {"waste", U::none,
-           "As `idle`, with each lock's ticks multiplied by the number of locks left that it holds up.", true},
+           "Like `idle`, with the ticks of each lock multiplied by the number of remaining locks that it delays.",
+           true},
           [](F f) { return f.sum([&](const LockUse& lock) { return f.gap(lock) * f.rivals(lock); }); }},
       ExpressionName<TransactionFacts>{{"writes", U::count, "Number of locks that the transaction takes for writing."},
                                        [](F f) { return number(f.writes()); }}};

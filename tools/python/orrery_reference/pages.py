@@ -81,8 +81,9 @@ def commands(declared: Declared) -> str:
         shown = table(["argument", "takes", "what it is"], rows)
         parts.append(f"## `{name}`\n\n{about}.\n\n```text\n{usage[1] if usage else ''}\n```\n\n{shown}")
     about = """
-Every command and every flag. Data goes to stdout, progress and notes to stderr. Exit codes: 0 done (a design that does not fit
-is a result), 1 a fault of ours, 2 faulty input (one line a fault: file, place, what was expected), 130 interrupted.
+Every command and every flag. Data goes to stdout, progress and notes to stderr. Exit codes: 0 done (also if a design does not
+fit), 1 internal fault, 2 faulty input (one line per fault: file, place, what was expected), 3 not ok (with
+`--fail-infeasible`), 130 interrupted.
 """
     return page("Commands", about, table(["command", "does"], overview), *parts)
 
@@ -127,7 +128,7 @@ def config(declared: Declared) -> str:
             key = json.dumps(section)
             title = f"`{section['name']}`"
             if key in seen:
-                lines.append(f"{title}: as of [`{seen[key][0]}`](#{seen[key][1]}).\n")
+                lines.append(f"{title}: the same as in [`{seen[key][0]}`](#{seen[key][1]}).\n")
                 continue
             anchor = f"{system['name']}-{section['name']}"
             seen[key] = (system["name"], anchor)
@@ -136,17 +137,17 @@ def config(declared: Declared) -> str:
             lines.append(f"### `{system['name']}`: `{section['name']}`\n\n{section['doc']}\n\n{text}")
         parts.append("\n".join(lines))
     common = table(["key", "type", "what it is"], [
-        ["`kind`", '"experiment"', "May be left out."],
-        ["`version`", "1", "May be left out."],
-        ["`system`", "a name below", "What the experiment is about."],
-        ["`title`", "string", "One line for people."],
-        ["`base`", "file, or list of files", "Configs that this one builds on: objects merge key by key, the rest replaces."],
-        ["`$schema`", "string", "For editors; not read."],
+        ["`kind`", '"experiment"', "Optional."],
+        ["`version`", "1", "Optional."],
+        ["`system`", "a name below", "The system that the experiment simulates, or the question that it answers."],
+        ["`title`", "string", "One line of description."],
+        ["`base`", "file, or list of files", "Configs that this one builds on. Objects are merged key by key; other values replace those of the base."],
+        ["`$schema`", "string", "The schema, for editors. It is not read."],
     ])
     about = """
-A config names a `system`; its sections follow from that. Quantities are strings with a unit (`"80 GiB"`, `"1 s"`), counts and
-ratios bare numbers. `a.b` is field b of object a, `a[].b` field b of every object of list a. A policy block is
-`{"policy": NAME, NAME: {parameters}}`; the pages of [policies](policies.md), [workloads](workload.md), [graphs](graphs.md),
+A config names a `system`, which determines its sections. Quantities are strings with a unit (`"80 GiB"`, `"1 s"`), counts and
+ratios are bare numbers. `a.b` is field b of object a, `a[].b` is field b of every object in list a. A policy block is
+`{"policy": NAME, NAME: {parameters}}`; the pages on [policies](policies.md), [workloads](workload.md), [graphs](graphs.md),
 [networks](network.md) and [learning](learning.md) have the parameters of each name.
 """
     return page("Configs", about, "## Keys of every config\n", common, "## Systems\n", table(["system", "does"], overview), *parts)
@@ -160,7 +161,7 @@ def studies(declared: Declared) -> str:
         parts.append(f"## {heading}\n\n{schema.get('description', '')}\n\n{schema_table(schema)}")
     shipped = table(["study", "kind", "about"], [[f"`{s['name']}`", s["kind"], s["doc"]] for s in declared.of("study", "claim")])
     about = """
-The members of study files. [../explain/studies.md](../explain/studies.md), [../papers/index.md](../papers/index.md) and
+The keys of study files. [../explain/studies.md](../explain/studies.md), [../papers/index.md](../papers/index.md) and
 [../explain/policies-as-data.md](../explain/policies-as-data.md) explain them.
 """
     return page("Studies", about, *parts, f"## Studies that ship\n\n{shipped}")
@@ -181,15 +182,15 @@ def hardware(declared: Declared) -> str:
         parts.append(f"## Parts of kind `{kind}`\n\n{listed}\n{fields_table(components[0]['fields'])}")
     costs = ["## Cost models\n\n`machine.cost` of a config.\n", *component_sections(declared.of("cost_model"))]
     about = """
-The parts of the catalog by kind, and what a part's file declares. `orrery describe PART` prints the values of one, with the source of
-each. A part is named `catalog:NAME` (or `NAME`) in a config, or by the path of a file of the same form.
+The parts of the catalog by kind, and the fields of a part's file. `orrery describe PART` prints the values of a part, with the
+source of each. A part is named `catalog:NAME` (or `NAME`) in a config, or by the path of a file of the same form.
 """
     return page("Hardware parts and cost models", about, *parts, *costs)
 
 
 def models(declared: Declared) -> str:
     about = """
-Models of the catalog, named `catalog:NAME` under `model.config`. Any Hugging Face `config.json` of these architectures
+Models of the catalog. A config names them `catalog:NAME` under `model.config`. Any Hugging Face `config.json` of these architectures
 works too ([../explain/models.md](../explain/models.md)). `orrery describe NAME` prints a model's operators.
 """
     return page("Models", about, table(["model", "is"], [[f"`{m['name']}`", m["doc"]] for m in declared.of("model")]))
@@ -211,31 +212,31 @@ def outputs(declared: Declared) -> str:
                                                                     "what it is"], rows))
         parts.append("\n".join(lines))
     about = """
-What a run writes: the figures of `summary.json` by their dotted paths, and the columns of its tables. `*` stands for a name that the
-run gives (a class of operators, a tier, a reason) or a place in a list. Units are SI; times are of the simulated clock. Every run
-also writes `manifest.json` and, where it has one, `timeline.pftrace` ([../explain/formats.md](../explain/formats.md)). A test runs every system
-and holds this page to what is written, both ways.
+What a run writes: the figures of `summary.json` by their dotted paths, and the columns of its tables. `*` is a name from the
+run (a class of operators, a tier, a reason) or an index in a list. Units are SI; times are simulated times. Every run also
+writes `manifest.json` and, if it has one, `timeline.pftrace` ([../explain/formats.md](../explain/formats.md)). A test runs
+every system and checks that this page lists exactly what is written.
 """
     return page("Outputs", about, *parts)
 
 
 POLICY_KINDS = [
-    (["batching"], "Batching", "`policies.batching`: who runs in the next iteration. [../explain/batching.md](../explain/batching.md)"),
+    (["batching"], "Batching", "`policies.batching`: which sequences run in the next iteration. [../explain/batching.md](../explain/batching.md)"),
     (["kvcache"], "KV cache", "`policies.kvcache`: where keys and values are kept. [../explain/kv-cache.md](../explain/kv-cache.md)"),
-    (["admission"], "Admission", "`policies.admission`: whether a request may come in. [../explain/cluster.md](../explain/cluster.md)"),
+    (["admission"], "Admission", "`policies.admission`: whether a request is admitted or rejected. [../explain/cluster.md](../explain/cluster.md)"),
     (["scaling"], "Scaling", "`policies.scaling`: how many replicas are up. [../explain/cluster.md](../explain/cluster.md)"),
-    (["power"], "Power", "`policies.power`: at which clock an iteration runs. [../explain/energy.md](../explain/energy.md)"),
-    (["migration"], "Migration", "`policies.migration`: who moves to another replica. [../explain/llumnix.md](../explain/llumnix.md)"),
+    (["power"], "Power", "`policies.power`: the clock frequency of an iteration. [../explain/energy.md](../explain/energy.md)"),
+    (["migration"], "Migration", "`policies.migration`: which requests move to another replica. [../explain/llumnix.md](../explain/llumnix.md)"),
     (["partition"], "Partition", "`policies.partition`: which layers a pipeline stage has. [../explain/cluster.md](../explain/cluster.md)"),
-    (["speculation"], "Speculation", "`policies.speculation`: drafts. [../explain/speculation.md](../explain/speculation.md)"),
-    (["host"], "Host", "`host`: what the CPU does for an iteration. [../explain/serving-fidelity.md](../explain/serving-fidelity.md)"),
+    (["speculation"], "Speculation", "`policies.speculation`: draft tokens. [../explain/speculation.md](../explain/speculation.md)"),
+    (["host"], "Host", "`host`: CPU work for an iteration. [../explain/serving-fidelity.md](../explain/serving-fidelity.md)"),
 ]
 
 PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
     "commands.md": ("every command and flag", commands),
     "config.md": ("every system and every section of a config", config),
     "policies.md": ("policies of serving", kinds_page(
-        "Policies of serving", "Each is a name in a policy block, with its parameters. Routers are with [networks](network.md).",
+        "Policies of serving", "Each is a name in a policy block, with its parameters. Routers are on the page of [networks](network.md).",
         POLICY_KINDS)),
     "experts.md": ("expert caches, schedules, placements", kinds_page(
         "Experts", "[../explain/experts.md](../explain/experts.md), [../explain/expert-offload.md](../explain/expert-offload.md)",
@@ -245,7 +246,7 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
          (["token_groups"], "Groups of tokens", "`policies.groups` of system `experts`"),
          (["expert_placement"], "Placements", "`orrery experts place`")])),
     "expressions.md": ("names that expressions may use", kinds_page(
-        "Names in expressions", "What a formula of policy `expression` may use, by decision. "
+        "Names in expressions", "Names that a formula of policy `expression` may use, by decision. "
         "[../explain/policies-as-data.md](../explain/policies-as-data.md)",
         [(["batching expression"], "Batching", "`policies.batching.expression`"),
          (["routing expression"], "Routing", "`policies.routing.expression`"),
@@ -270,7 +271,7 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
         "Learning and search", "[../explain/rl.md](../explain/rl.md), [../explain/drivers.md](../explain/drivers.md)",
         [(["env"], "Environments", "`env` of system `rl`; `orrery.make_env`"), (["learner"], "Learners", "`learner` of system `rl`"),
          (["driver"], "Drivers", "`search.driver` of a study")])),
-    "studies.md": ("members of study files, and the studies that ship", studies),
+    "studies.md": ("keys of study files, and the studies that ship", studies),
     "hardware.md": ("parts of the catalog and their fields, cost models", hardware),
     "models.md": ("models of the catalog", models),
     "outputs.md": ("every figure and column that runs write", outputs),
@@ -279,7 +280,7 @@ PAGES: dict[str, tuple[str, Callable[[Declared], str]]] = {
 
 def index() -> str:
     rows = [[f"[{name}]({name})", about] for name, (about, _) in PAGES.items()]
-    return page("Reference", "Made from the declarations that parsing uses, so it is complete and as new as the command. "
+    return page("Reference", "Generated from the declarations that parsing uses, so it is complete and up to date. "
                 "`orrery describe NAME` prints the same for one name.", table(["page", "has"], rows))
 
 
