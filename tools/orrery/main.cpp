@@ -1,5 +1,5 @@
 // The `orrery` command. Data goes to stdout, everything else to stderr. Exit codes: 0 done (an infeasible design too),
-// 1 a fault of ours, 2 faulty input.
+// 1 internal fault, 2 faulty input.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(experiments::version()));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes:  0 done (an infeasible design too), 1 a fault of ours, 2 faulty input, 3 not ok (with "
+      "Exit codes:  0 done (an infeasible design too), 1 internal fault, 2 faulty input, 3 not ok (with "
       "--fail-infeasible), 130 interrupted\n"
       "Environment: ORRERY_HOME folder of catalogs and studies, ORRERY_PYTHON interpreter of reports, ORRERY_PLUGINS "
       "plugins to load (a:b), ORRERY_INPUT_LIMIT most bytes of a file that is read whole (512 MiB)");

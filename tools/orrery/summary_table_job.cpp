@@ -25,11 +25,11 @@ std::string long_figure(const Node& summary, std::string_view path) {
 }
 
 std::string time_lines(const Node& summary) {
-  constexpr std::array kParts{std::pair{"productive", "steps that stayed"},
-                              std::pair{"slower", "what lost nodes and overhead add to them"},
-                              std::pair{"lost", "steps done again or cut off"},
+  constexpr std::array kParts{std::pair{"productive", "productive steps"},
+                              std::pair{"slower", "slowdown by lost nodes and overhead"},
+                              std::pair{"lost", "steps repeated or cut off"},
                               std::pair{"checkpoints", "waiting for checkpoints"},
-                              std::pair{"recovery", "detection, restarts, state on its way"},
+                              std::pair{"recovery", "detection, restarts, state transfer"},
                               std::pair{"waiting", "waiting for nodes"}};
   const double wall = number_at(summary, "job.wall_s");
   std::string out;

@@ -66,11 +66,11 @@ std::string training_table(const Node& summary) {
                   figure(summary, "iteration_s", Unit::seconds), number_at(summary, "tokens_per_s"),
                   100 * number_at(summary, "utilisation.mfu"), figure(summary, "closed_form_s", Unit::seconds));
   out += plan_text(summary);
-  out += part_of_step(summary, "compute", "kernels, or the host where they wait for it");
-  out += part_of_step(summary, "recompute", "forward passes run again");
+  out += part_of_step(summary, "compute", "kernels, or the host if they wait for it");
+  out += part_of_step(summary, "recompute", "recomputed forward passes");
   out += part_of_step(summary, "collectives", "collectives within a layer");
   out += part_of_step(summary, "bubble", "bubble: waiting for other stages");
-  out += part_of_step(summary, "gradients", "gradients' sums that nothing hides");
+  out += part_of_step(summary, "gradients", "exposed gradient reduction");
   out += part_of_step(summary, "optimizer", "optimizer");
   out += fmt::format("memory       {} of {} on the fullest rank{}\n", bytes(summary, "memory_bytes.peak"),
                      bytes(summary, "memory_bytes.available"), moment_text(summary));

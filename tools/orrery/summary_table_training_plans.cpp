@@ -100,10 +100,10 @@ std::string explained_text(const Node& asked, const Node& best) {
     const char *path, *words;
   };
   static constexpr Part kParts[] = {{"breakdown_s.compute", "kernels"},
-                                    {"breakdown_s.recompute", "forward passes run again"},
+                                    {"breakdown_s.recompute", "recomputed forward passes"},
                                     {"breakdown_s.collectives", "collectives within a layer"},
                                     {"breakdown_s.bubble", "waiting for other stages"},
-                                    {"breakdown_s.gradients", "gradients' sums that nothing hides"},
+                                    {"breakdown_s.gradients", "exposed gradient reduction"},
                                     {"breakdown_s.optimizer", "optimizer"}};
   for (const Part& part : kParts) {
     const double more = asked.at(part.path)->as_number() - best.at(part.path)->as_number();
