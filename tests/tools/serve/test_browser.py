@@ -254,7 +254,7 @@ class Pages(ServedTest, browser.TestCase):
         self.addCleanup(lock.stdin.close)
         self.visit("/study/front.sqlite", "return document.querySelector('#study tbody') !== null")
         heads = self.page.run("return [...document.querySelectorAll('#study h2')].map(h => h.textContent)")
-        self.assertEqual(heads, ["Front so far: 14 points", "14 points of the front, 8 of them here"])
+        self.assertEqual(heads, ["Front so far: 14 points", "14 points of the front, 8 of them shown"])
         cells = self.page.run("return [...document.querySelectorAll('#study tbody tr:first-child td')].map(c => c.textContent)")
         self.assertEqual(cells[1:5], ["1.8 GHz", "2.5 M", "2 GiB", "14"])
         self.assertIn("2 GiB", self.page.run("return document.querySelector('svg.trail').textContent"))
