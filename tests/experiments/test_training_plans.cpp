@@ -105,6 +105,20 @@ TEST_CASE("A scored plan is the closed form of its step, and keeps what its run 
   }
 }
 
+TEST_CASE("The planner tells how far it is, and can be stopped") {
+  const TrainingConfig all = read("80 GiB");
+  PlannerParams params;
+  params.run = 3;
+  std::vector<std::int64_t> told;
+  (void)find_plans(all, params, *test_systems().registries(), [&](const Progress& progress) {
+    if (progress.total) told.push_back(progress.done);  // of plans that are run; the space is too small for the others
+  });
+  CHECK(told == std::vector<std::int64_t>{1, 2, 3});
+  struct Stopped {};
+  CHECK_THROWS_AS(find_plans(all, params, *test_systems().registries(), [](const Progress&) { throw Stopped{}; }),
+                  Stopped);
+}
+
 TEST_CASE("The planner finds what trying everything finds", "[theory]") {
   for (const char* memory : {"80 GiB", "6 GiB"}) {
     CAPTURE(memory);

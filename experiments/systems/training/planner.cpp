@@ -15,7 +15,8 @@ namespace orrery::experiments::training {
 namespace {
 
 constexpr std::int64_t kMostMicroBatch = 64, kMostChunks = 8;
-constexpr std::size_t kMostKept = 1 << 16;  ///< scored plans that are kept before the worse half goes
+constexpr std::int64_t kScoredEvery = 1 << 15;  ///< plans that are scored between two reports of progress
+constexpr std::size_t kMostKept = 1 << 16;      ///< scored plans that are kept before the worse half goes
 
 std::vector<std::int64_t> divisors(std::int64_t number) {
   std::vector<std::int64_t> all;
@@ -38,8 +39,13 @@ std::vector<T> chosen_kinds(const std::vector<T>& asked, std::initializer_list<T
 
 class PlanSearch {
  public:
-  PlanSearch(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries)
-      : config_(config), params_(params), registries_(registries), table_(config.machine, config.model) {}
+  PlanSearch(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries,
+             const std::function<void(const Progress&)>& progress)
+      : config_(config),
+        params_(params),
+        registries_(registries),
+        progress_(progress),
+        table_(config.machine, config.model) {}
 
   PlannerResult run() {
     result_.layers = table_.layers();
@@ -207,7 +213,8 @@ class PlanSearch {
 
   void keep(ScoredPlan scored) {
     const Plan& plan = scored.plan;
-    ++result_.evaluated;
+    if (++result_.evaluated % kScoredEvery == 0 && progress_)
+      progress_({.done = result_.evaluated, .what = "plans scored"});
     if (scored.memory_bytes > config_.machine.device.memory_bytes) {
       const std::string reason = "more memory than a device has";
       ++result_.left_out[reason];
@@ -280,7 +287,12 @@ class PlanSearch {
     const auto& schedules = registries_.get<policies::ScheduleRegistry>();
     const auto plain = schedules.prepare("1f1b", nullptr, {}, faults).make();
     const auto chunked = schedules.prepare("interleaved", nullptr, {}, faults).make();
-    for (ScoredPlan& plan : all_) run_plan(plan, plan.plan.chunks > 1 ? *chunked : *plain);
+    const std::int64_t total = std::ssize(all_);
+    for (std::int64_t i = 0; i < total; ++i) {
+      ScoredPlan& plan = all_[static_cast<std::size_t>(i)];
+      run_plan(plan, plan.plan.chunks > 1 ? *chunked : *plain);
+      if (progress_) progress_({.done = i + 1, .total = total, .what = "plans run"});
+    }
     cut(static_cast<std::size_t>(params_.show));
     result_.best = std::move(all_);
   }
@@ -333,6 +345,7 @@ class PlanSearch {
   const TrainingConfig& config_;
   const PlannerParams& params_;
   const sim::RegistrySet& registries_;
+  const std::function<void(const Progress&)>& progress_;
   CostTable table_;
   PlannerResult result_;
   std::vector<ScoredPlan> all_;
@@ -455,9 +468,9 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   return params;
 }
 
-PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params,
-                         const sim::RegistrySet& registries) {
-  return PlanSearch(config, params, registries).run();
+PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries,
+                         const std::function<void(const Progress&)>& progress) {
+  return PlanSearch(config, params, registries, progress).run();
 }
 
 }  // namespace orrery::experiments::training

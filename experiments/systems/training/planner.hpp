@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/experiment.hpp"
 #include "experiments/systems/training/run.hpp"
 
 namespace orrery::experiments::training {
@@ -122,6 +123,8 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
 ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                         const std::vector<std::int64_t>& layers);
 
-PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries);
+/// `progress` is told of plans that were scored, and of those that were run; what it throws ends the search.
+PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries,
+                         const std::function<void(const Progress&)>& progress = {});
 
 }  // namespace orrery::experiments::training

@@ -229,7 +229,7 @@ class TrainingPlansExperiment final : public ConfigExperiment {
 
   Outcome run(const RunSink& sink) const override {
     try {
-      const PlannerResult result = find_plans(config_, params_, *registries_);
+      const PlannerResult result = find_plans(config_, params_, *registries_, sink.progress);
       if (sink.folder) write_plans(*sink.folder / "plans.csv", result);
       return {.summary = result_table().written({config_, result, params_.explain}),
               .events = static_cast<std::uint64_t>(result.evaluated),
