@@ -38,15 +38,5 @@ set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "orrery (= ${PROJECT_VERSION}), cmake")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers and libraries: what a policy is built against outside of Orrery's
 source tree, to be loaded by its command or its Python package.")
 # Files of a package carry the time of the commit, not that of the build, so that the same tree gives the same bytes.
-execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} log -1 --format=%ct OUTPUT_VARIABLE commit_time OUTPUT_STRIP_TRAILING_WHITESPACE
-                ERROR_QUIET)
-if(NOT commit_time)
-  file(TIMESTAMP ${PROJECT_SOURCE_DIR}/CHANGELOG.md commit_time "%s" UTC)
-endif()
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package_time.cmake CONTENT [[
-if("$ENV{SOURCE_DATE_EPOCH}" STREQUAL "")
-  set(ENV{SOURCE_DATE_EPOCH} @commit_time@)
-endif()
-]] @ONLY)
-set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/package_time.cmake)
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/package_time.cmake)
 include(CPack)

@@ -317,7 +317,7 @@ TEST_CASE("experts placed anew follow what tokens choose", "[theory]") {
   CHECK(lost == Approx(figure(moving, "experts.move_s")).epsilon(0.15));
 }
 
-TEST_CASE("placements that change leap as they step, and in lanes all find the same") {
+TEST_CASE("placements that change give the same again, and lanes wait for them together") {
   const std::vector<std::string> moving = drifting({R"(policies.rebalance={"interval": 40, "window": 20})"});
   std::vector<std::string> stepping = moving;
   stepping.push_back("run.leap=false");
@@ -328,9 +328,38 @@ TEST_CASE("placements that change leap as they step, and in lanes all find the s
   CHECK(leaps.dump() == steps.dump());
   std::vector<std::string> lanes = moving;
   lanes.push_back(R"(cluster.replicas=[{"tensor_parallel": 1, "data_parallel": 8}])");
-  const sim::Node apart = run(lanes);
-  CHECK(figure(apart, "requests.completed") == 128);
-  CHECK(figure(apart, "experts.placements") >= 1);
+  const sim::Node together = run(lanes);
+  CHECK(figure(together, "requests.completed") == 128);
+  CHECK(figure(together, "experts.placements") >= 1);
+  // Over links of 1 GB/s copies are most of a run, and no lane goes on before they are there, in lock step or not.
+  for (const char* lock_step : {"true", "false"}) {
+    CAPTURE(lock_step);
+    std::vector<std::string> slow = lanes;
+    slow.back() =
+        std::string(R"(cluster.replicas=[{"tensor_parallel": 1, "data_parallel": 8, "lock_step": )") + lock_step + "}]";
+    slow.push_back("machine.devices.0.override.link.bandwidth=1 GB/s");
+    const sim::Node waits = run(slow);
+    CHECK(figure(waits, "experts.placements") >= 1);
+    CHECK(figure(waits, "simulated_s") > figure(waits, "experts.move_s"));
+  }
+}
+
+TEST_CASE("experts that several devices share move whole, and between nodes over their cards", "[theory]") {
+  // Four ranks of two devices: an expert has 3 matrices of 2048 x 768 in bf16, whoever shares it.
+  const auto shared = [](std::vector<std::string> more) {
+    std::vector<std::string> all = drifting({R"(policies.rebalance={"interval": 40, "window": 20})"});
+    all.push_back("replica.expert_parallel=4");
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const sim::Node one = shared({});
+  CHECK(figure(one, "experts.moved_bytes") == figure(one, "experts.moved") * 3 * 2048 * 768 * 2);
+  // Two nodes of two such ranks. A copy between nodes takes as long as cards of 1 GB/s let it.
+  const auto nodes = [&](const char* nic) {
+    return shared({R"(cluster.replicas=[{"tensor_parallel": 2, "data_parallel": 4}])",
+                   std::string(R"(replica.expert_exchange={"node_devices": 4, "nic": ")") + nic + R"("})"});
+  };
+  CHECK(figure(nodes("1 GB/s"), "experts.move_s") > 5 * figure(nodes("10 GB/s"), "experts.move_s"));
 }
 
 TEST_CASE("router choices: faults") {

@@ -56,7 +56,7 @@ void write_kernels(const std::filesystem::path& path, const GraphConfig& config,
         detail.kernel < 0 ? nullptr : &trace.kernels[static_cast<std::size_t>(detail.kernel)];
     const GraphDevice& machine = *config.device;
     const GraphTarget* const target =
-        kernel == nullptr || kernel->target < 0 ? nullptr : &machine.targets[static_cast<std::size_t>(kernel->target)];
+        detail.target < 0 ? nullptr : &machine.targets[static_cast<std::size_t>(detail.target)];
     append(out, "{},", id++);
     sim::append_csv_cell(out, detail.op);
     append(out, ",{},", kernel == nullptr ? "transfer" : hw::to_string(kernel->op_class));

@@ -159,7 +159,7 @@ std::vector<hw::Command> program_of(const OpGraph& graph, const PricedGraph& pri
       command.blocking = decision.wait_each;
     }
     program.push_back(command);
-    details.push_back({graph.op(kernel.op).name, static_cast<std::int32_t>(i)});
+    details.push_back({graph.op(kernel.op).name, static_cast<std::int32_t>(i), kernel.target});
   }
   send(priced.kernels.size());
   return program;
@@ -177,11 +177,12 @@ class Placement {
         made_by_(graph.tensor_count()),
         launched_(graph.op_count()) {}
 
-  /// A command for an op: after what its inputs wait for. `kernel`: which it launches; -1: none.
-  void add(OpId op, hw::Command command, std::int32_t kernel = -1) {
+  /// A command for an op: after what its inputs wait for. `kernel`: which it launches; -1: none. `target`: as
+  /// CommandDetail has it.
+  void add(OpId op, hw::Command command, std::int32_t target, std::int32_t kernel = -1) {
     pass_views(op);
     for (const std::int32_t event : needs(op, command.stream)) push(op, wait(command.stream, event));
-    push(op, command, kernel);
+    push(op, command, target, kernel);
     const std::int32_t event = events_++;
     stream_of_.push_back(command.stream);
     hw::Command record{.kind = hw::CommandKind::record, .stream = command.stream, .event = event};
@@ -194,9 +195,9 @@ class Placement {
   static hw::Command wait(std::int32_t stream, std::int32_t event) {
     return {.kind = hw::CommandKind::wait, .stream = stream, .event = event};
   }
-  void push(OpId op, const hw::Command& command, std::int32_t kernel = -1) {
+  void push(OpId op, const hw::Command& command, std::int32_t target = -1, std::int32_t kernel = -1) {
     program_.push_back(command);
-    details_.push_back({graph_.op(op).name, kernel});
+    details_.push_back({graph_.op(op).name, kernel, target});
   }
   /// Views before an op, in their order, that have not been passed.
   void pass_views(OpId upto) {
@@ -250,7 +251,7 @@ std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph&
       command.stream = 3 * target + (back ? 3 : 2);
       command.device = scale.duration(to.for_passes().copy_s(transfer.bytes));
     }
-    placement.add(transfer.op, command);
+    placement.add(transfer.op, command, target);
   };
   std::size_t next_transfer = 0;
   for (std::size_t i = 0; i <= priced.kernels.size(); ++i) {
@@ -268,7 +269,7 @@ std::vector<hw::Command> placed_program(const OpGraph& graph, const PricedGraph&
     } else {
       command.device = scale.duration(device.kernel_s(kernel.cost.time_s, hw::LaunchStyle::stream));
     }
-    placement.add(kernel.op, command, static_cast<std::int32_t>(i));
+    placement.add(kernel.op, command, kernel.target, static_cast<std::int32_t>(i));
   }
   return program;
 }

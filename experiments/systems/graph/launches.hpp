@@ -46,10 +46,11 @@ struct PricedGraph {
 
 PricedGraph price(const models::OpGraph& graph, const models::Bindings& sizes, const GraphDevice& device);
 
-/// What a command of a program does: the op, and which of the priced kernels it launches; -1: a transfer.
+/// What a command of a program does: the op, which of the priced kernels it launches (-1: a transfer), and the target
+/// of the machine that runs it or whose link copies (-1: the device).
 struct CommandDetail {
   std::string op;
-  std::int32_t kernel = -1;
+  std::int32_t kernel = -1, target = -1;
 };
 
 /// What the dispatching thread does for one request. `details` receives one a command.

@@ -58,8 +58,10 @@ std::optional<std::string> ServingSetup::State::place_experts(ReplicaKind& kind)
   policies::ExpertPlacementView view = placement_view(all, {0, config.planned_tokens});
   view.gpus = kind.expert_parallel;
   view.slots = all.experts + config.policies.redundant;
-  if (const auto& exchange = config.replica.expert_exchange; exchange && view.gpus % exchange->node_devices == 0)
-    view.nodes = view.gpus / exchange->node_devices;
+  if (const auto& exchange = config.replica.expert_exchange) {
+    const std::int64_t devices = view.gpus * kind.devices_a_rank(), nodes = devices / exchange->node_devices;
+    if (nodes > 0 && devices % exchange->node_devices == 0 && view.gpus % nodes == 0) view.nodes = nodes;
+  }
   if (const std::string why = policies::placement_obstacle(view); !why.empty())
     return fmt::format("policies.placement: {}", why);
   const auto policy = config.policies.placement.make();
@@ -83,9 +85,11 @@ std::shared_ptr<Rebalancer> ServingSetup::State::rebalancer(const ReplicaKind& k
   const std::optional<hw::LinkParams> lanes = between_lanes(kind);
   links.node_bandwidth = lanes ? lanes->bandwidth : on_network(kind, 0, part(kind).device).link.bandwidth;
   links.bandwidth = links.node_bandwidth;
+  links.rank_devices = kind.devices_a_rank();
   links.node_ranks = kind.expert_parallel;
   if (const std::optional<ExpertExchange> exchange = expert_exchange(kind)) {
-    links.node_ranks = exchange->params.node_devices;
+    links.node_ranks = std::max<std::int64_t>(1, exchange->params.node_devices / links.rank_devices);
+    links.node_bandwidth = exchange->params.node.value_or(links.node_bandwidth);
     links.bandwidth = exchange->params.nic.value_or(hw::deepep_v1(exchange->params.kernel).nic);
   }
   links.bytes.assign(kind.replay->layers(), 0);

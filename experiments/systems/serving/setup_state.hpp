@@ -79,6 +79,10 @@ struct ReplicaKind {
   std::unique_ptr<DraftModels> drafts;
 
   const models::Transformer& transformer() const { return layouts.front().transformer; }
+  /// Devices that share the experts of one rank of expert parallelism.
+  std::int64_t devices_a_rank() const {
+    return std::max<std::int64_t>(1, tensor_parallel * data_parallel / expert_parallel);
+  }
   /// What a KV cache and queue of its own serves: lanes of a pipeline share its devices' memory.
   std::int64_t pools() const { return stages > 1 && !one_scheduler ? lanes : 1; }
 };

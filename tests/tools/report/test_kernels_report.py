@@ -83,6 +83,21 @@ class KernelsReportTest(unittest.TestCase):
         self.assertIn('data-figure="small-roofline"', page)
         self.assertTrue((self.folder / "png" / "roofline.png").is_file())
 
+    def test_a_device_that_only_copies_has_no_roofline(self):
+        # Copies take longest, over the link of another device than that which computes.
+        (self.folder / "kernels.csv").write_text(KERNELS.replace("3,t,transfer,gpu,0.000003,0.00001,0.000011", "3,t,transfer,npu,0,0,1"))
+        code, page, err = self.report()
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue((self.folder / "png" / "roofline.png").is_file())
+        self.assertIn('data-figure="roofline"', page)
+        only = KERNELS.split("\n")
+        (self.folder / "kernels.csv").write_text("\n".join([only[0], only[4], ""]))
+        (self.folder / "png" / "roofline.png").unlink()
+        code, page, _ = self.report()
+        self.assertEqual(code, 0)
+        self.assertNotIn('data-figure="roofline"', page)
+        self.assertFalse((self.folder / "png" / "roofline.png").exists())
+
     def test_another_system_has_no_such_tab(self):
         (self.folder / "manifest.json").write_text(json.dumps({"config": {"system": "launch"}}))
         self.assertEqual(self.panel()[0], "")

@@ -253,12 +253,18 @@ class WhatIf(ServedTest):
         self.server.post("cancel", {"id": job})
         self.wait(job, "cancelled")
         stopped = self.server.until("study?path=runs/wide.sqlite", lambda s: s["status"] == "stopped")
-        # Its budget was changed when it began: what the file says now is another study, and is told so.
+        # It goes on with the budget that it was begun with, which the file does not name.
+        again = self.server.post("resume", {"path": "runs/wide.sqlite"})[1]["job"]["id"]
+        more = self.server.until("study?path=runs/wide.sqlite", lambda s: s["points"] > stopped["points"])
+        self.assertEqual(more["status"], "running")
+        self.server.post("cancel", {"id": again})
+        self.wait(again, "cancelled")
+        # A file that has changed since is another study, and the job says so without colours.
+        (self.folder / "wide.json").write_text((self.folder / "wide.json").read_text().replace('"minimise"', '"maximise"'))
         again = self.server.post("resume", {"path": "runs/wide.sqlite"})[1]["job"]["id"]
         ended = self.wait(again, *jobs.ENDED)
         self.assertEqual(ended["state"], "failed")
         self.assertTrue(ended["lines"] and all("\x1b" not in line for line in ended["lines"]), ended)
-        self.assertEqual(self.server.get("study?path=runs/wide.sqlite")["points"], stopped["points"])
 
     def test_a_stopped_sweep_goes_on(self):
         (self.folder / "slow.json").write_text(json.dumps({

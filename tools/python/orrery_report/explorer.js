@@ -104,10 +104,12 @@
 
     grouped() {
       const { unit } = this.drawn(this.y.value), lines = [];
-      const round = (v) => Number(v.toPrecision(6)), plus = this.by.value === this.group.value ? [["", this.rows]] : this.groups();
-      const data = plus.map(([colour, rows], i) => {
+      const round = (v) => Number(v.toPrecision(6)), coloured = this.by.value !== "" && this.by.value !== this.group.value;
+      const plus = coloured ? this.groups() : [["", this.rows]];
+      const data = plus.map(([name, rows], i) => {
+        const colour = coloured ? name || "none" : "";
         const means = this.means(rows);
-        for (const one of means) lines.push([...(colour === "" ? [] : [colour]), one]);
+        for (const one of means) lines.push([...(coloured ? [colour] : []), one]);
         return { type: "scatter", mode: "markers", name: plain(colour === "" ? "mean" : colour), showlegend: colour !== "",
           x: means.map((one) => plain(one.name)), y: means.map((one) => round(one.mean)),
           text: means.map((one) => `${one.count} ${one.count === 1 ? "row" : "rows"}, ${one.least.toPrecision(4)} to ${one.most.toPrecision(4)} ${unit}`),
@@ -117,11 +119,11 @@
           hovertemplate: `%{x}<br>${plain(this.y.value)} %{y:,.5~g} ${unit}, %{text}<extra>${plain(colour)}</extra>` };
       });
       const cell = (text) => element("td", {}, text), shown = (v) => v.toLocaleString("en", { maximumSignificantDigits: 4 });
-      const heads = [...(data.length > 1 ? [this.by.value] : []), this.group.value, "rows", "mean", "lowest", "highest"];
+      const heads = [...(coloured ? [this.by.value] : []), this.group.value, "rows", "mean", "lowest", "highest"];
       const order = lines.map((line) => {
         const one = line[line.length - 1];
-        return element("tr", {}, element("th", { scope: "row" }, line.length > 1 ? line[0] : one.name),
-          ...(line.length > 1 ? [cell(one.name)] : []), cell(String(one.count)), ...[one.mean, one.least, one.most].map((v) => cell(shown(v))));
+        return element("tr", {}, element("th", { scope: "row" }, coloured ? line[0] : one.name),
+          ...(coloured ? [cell(one.name)] : []), cell(String(one.count)), ...[one.mean, one.least, one.most].map((v) => cell(shown(v))));
       });
       this.told.replaceChildren(element("p", { class: "caption" }, `${this.label(this.y.value)} of each group; bars reach from the lowest to the highest value.`),
         element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "a table" }, element("table", {},

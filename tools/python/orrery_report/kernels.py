@@ -28,9 +28,9 @@ def of_run(run: Run) -> pd.DataFrame | None:
     return None if kernels is None else merged(kernels)
 
 
-def has_roofline(marks: pd.DataFrame) -> bool:
-    """Whether any has work, time and a roof."""
-    return bool(((marks["flops"] > 0) & (marks["bytes"] > 0) & (marks["one_s"] > 0) & (marks["peak_flops"] > 0)).any())
+def under_a_roof(marks: pd.DataFrame) -> pd.DataFrame:
+    """Those that have work, time and a roof: what a roofline can show."""
+    return marks[(marks["flops"] > 0) & (marks["bytes"] > 0) & (marks["one_s"] > 0) & (marks["peak_flops"] > 0)]
 
 
 def panel(run: Run, sheet: Sheet) -> str:
@@ -42,7 +42,7 @@ def panel(run: Run, sheet: Sheet) -> str:
         return note("No kernels: kernels.csv is empty.")
     out = ""
     marks = merged(kernels)
-    drawn = marks[(marks["flops"] > 0) & (marks["bytes"] > 0) & (marks["one_s"] > 0)]
+    drawn = under_a_roof(marks)
     if len(drawn):
         share = 1 - drawn["time_s"].sum() / max(marks["time_s"].sum(), 1e-300)
         left = f" {units.percent(share)} of the time is in kernels without FLOPs, which are not drawn." if share > 5e-4 else ""

@@ -24,7 +24,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         ("energy_time.png", bool(run.energy is not None and len(run.energy.by_class)),
          lambda run: shares.bars(run.energy.by_class, ["energy"] if run.energy.overlapping else ["time", "energy"])),
         ("requests.png", bool(run.requests and run.requests.total), lambda run: overtime.requests(run.requests)),
-        ("roofline.png", (marks := kernels.of_run(run)) is not None and kernels.has_roofline(marks), lambda _: _roofline(marks)),
+        ("roofline.png", (marks := kernels.of_run(run)) is not None and len(kernels.under_a_roof(marks)) > 0, lambda _: _roofline(marks)),
         ("pipeline.png", training.is_training(run) and (run.folder / "passes.csv").is_file(),
          lambda run: facade.pipeline(run.folder)),
         ("goodput.png", (run.folder / "events.csv").is_file() and "job" in run.summary,
@@ -45,8 +45,9 @@ def _has_links(run: Run) -> bool:
 
 
 def _roofline(marks: pd.DataFrame) -> Picture:
-    first = marks["device"].iloc[0]  # where most time goes
-    own = marks[(marks["device"] == first) & (marks["peak_flops"] > 0)]
+    drawn = kernels.under_a_roof(marks)
+    first = drawn["device"].iloc[0]  # where most of their time goes
+    own = drawn[drawn["device"] == first]
     peaks = sorted(own["peak_flops"].unique(), reverse=True)
     machine = {"name": first, "bandwidth_bytes_per_s": float(own["bandwidth"].max()),
                "peak_flops_per_s": {"peak" if i == 0 else f"peak {i + 1}": float(peak) for i, peak in enumerate(peaks)}}

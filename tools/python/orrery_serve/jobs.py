@@ -41,6 +41,11 @@ class Study:
     mode: str
     arguments: tuple[str, ...] = ()
 
+    @property
+    def threads(self) -> int:
+        """As --jobs says; 1 where it says nothing."""
+        return int(self.arguments[self.arguments.index("--jobs") + 1]) if "--jobs" in self.arguments else 1
+
 
 @dataclass
 class Job:
@@ -112,6 +117,10 @@ class Runner:
                 del self.jobs[old]
             self.change.notify()
         return job
+
+    def last(self, out: str) -> Job | None:
+        """The latest job that wrote there; None if there is none."""
+        return next((job for job in reversed(self.jobs.values()) if job.out == out), None)
 
     def get(self, number: int) -> Job:
         if number not in self.jobs:

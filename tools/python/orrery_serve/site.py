@@ -15,7 +15,7 @@ from .errors import Refused
 from .folder import Folder
 from .guard import Guard
 from .index import Index
-from .jobs import Runner
+from .jobs import Runner, Study
 from .starts import Starts
 from .watch import Watch
 from .web import Answer, Request, as_json
@@ -290,8 +290,10 @@ class Site:
 
     def _resume(self, body: dict) -> object:
         store = str(body.get("path", ""))
-        study = self.starts.to_go_on(store)
-        return {"job": self._runner().go_on(str(self.folder.path(store).relative_to(self.folder.root)), study).shown()}
+        out = str(self.folder.path(store).relative_to(self.folder.root))
+        before = self._runner().last(out)
+        study = self.starts.to_go_on(store, before.work.threads if before is not None and isinstance(before.work, Study) else 1)
+        return {"job": self._runner().go_on(out, study).shown()}
 
     def _cancel(self, body: dict) -> object:
         return self._runner().cancel(number(body.get("id"))).shown()

@@ -173,16 +173,22 @@ class Starts:
 
     def study_faults(self, study: Study) -> tuple[list[dict], str]:
         """What is wrong with a study as it would be run (none if it is right), and how many points it would look at."""
-        code, points, errors = self.count(study.mode, str(study.file), "--dry-run", *study.arguments)
+        try:
+            code, points, errors = self.count(study.mode, str(study.file), "--dry-run", *study.arguments)
+        except Refused as refused:
+            if refused.status != 503:
+                raise
+            return [], "too many points to count here"
+        if points > MOST_LINES:
+            return [{"pointer": "", "message": f"more than {MOST_LINES:,} points: start it from the command line"}], ""
         told = [line.replace(str(study.file), study.file.name) for line in errors.splitlines() if line.strip()]
         if code != 0:
             return [{"pointer": "", "message": line[:600]} for line in told[:200]] or [{"pointer": "", "message": "no answer"}], ""
         if study.mode == "search":
             return [], next((line.partition("; ")[2] for line in told if "would look at" in line), "")
-        more = "more than " if points > MOST_LINES else ""
-        return [], f"{more}{min(points, MOST_LINES):,} {'point' if points == 1 else 'points'}"
+        return [], f"{points:,} {'point' if points == 1 else 'points'}"
 
-    def to_go_on(self, store: str) -> Study:
+    def to_go_on(self, store: str, threads: int) -> Study:
         """The study of a store that has stopped. Refused(404, 422) where its study's file is not found."""
         path = self.folder.path(store)
         try:
@@ -193,7 +199,13 @@ class Starts:
         file = self.study_file(known, path)
         if file is None or known.get("mode") not in MODES:
             raise Refused(422, f"the file of its study ({known.get('study', 'unknown')}) is not found as it was")
-        return Study(file, known["mode"], ("--resume",))
+        try:
+            changes = json.loads(known.get("set") or "[]")
+        except ValueError:
+            changes = None
+        if not isinstance(changes, list) or not all(isinstance(c, str) and CHANGE.fullmatch(c) for c in changes):
+            raise Refused(422, f"{path.name}: what it was begun with cannot be read")
+        return Study(file, known["mode"], (*(f"--set={change}" for change in changes), "--jobs", str(threads), "--resume"))
 
     def _of_run(self, name: str) -> dict:
         try:

@@ -21,7 +21,7 @@ RouterReplay::RouterReplay(std::shared_ptr<const traces::RouterTrace> trace,
 std::int32_t RouterReplay::add(const std::vector<policies::LayerPlacement>& placement) {
   if (placement.size() != layers())
     throw std::invalid_argument("router replay: expected a placement of each layer of the trace");
-  std::vector<Layer>& placed_layers = placements_.emplace_back();
+  std::vector<Layer>& placed_layers = placements_[next_];
   for (const policies::LayerPlacement& placed : placement) {
     Layer layer;
     layer.first.resize(ranks_ + 1, 0);
@@ -33,12 +33,7 @@ std::int32_t RouterReplay::add(const std::vector<policies::LayerPlacement>& plac
     std::partial_sum(layer.first.begin(), layer.first.end(), layer.first.begin());
     placed_layers.push_back(std::move(layer));
   }
-  return static_cast<std::int32_t>(std::ssize(placements_)) - 1 + forgotten_;
-}
-
-void RouterReplay::forget() {
-  forgotten_ += static_cast<std::int32_t>(std::ssize(placements_)) - 1;
-  placements_.resize(1);
+  return next_++;
 }
 
 std::int64_t RouterReplay::start_of(std::int64_t request) const {

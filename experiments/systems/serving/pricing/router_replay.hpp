@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -57,8 +59,9 @@ class RouterReplay {
   std::size_t layers() const { return trace_->layers.size(); }
   /// One more placement: its number. 0 is the first.
   std::int32_t add(const std::vector<policies::LayerPlacement>& placement);
-  /// Drops all but the first; numbers are not given again.
-  void forget();
+  /// Drops one, or all but the first; numbers are not given again.
+  void drop(std::int32_t placement) { placements_.erase(placement); }
+  void forget() { placements_.erase(std::next(placements_.begin()), placements_.end()); }
   /// The layer of the trace that stands for the model's n-th with experts.
   std::size_t layer_of(std::size_t expert_layer) const { return expert_layer % layers(); }
 
@@ -95,10 +98,7 @@ class RouterReplay {
     std::vector<std::size_t> first;               ///< slot of each rank, and their number
     std::vector<std::vector<std::size_t>> slots;  ///< of each expert
   };
-  const Layer& at(Place place) const {
-    const std::int32_t index = place.placement == 0 ? 0 : place.placement - forgotten_;
-    return placements_[static_cast<std::size_t>(index)][place.layer];
-  }
+  const Layer& at(Place place) const { return placements_.at(place.placement)[place.layer]; }
   std::span<const std::int64_t> own(Place place, std::size_t rank, std::span<const std::int64_t> rows) const {
     const std::vector<std::size_t>& first = at(place).first;
     return rows.subspan(first[rank], first[rank + 1] - first[rank]);
@@ -107,8 +107,8 @@ class RouterReplay {
   std::int64_t start_of(std::int64_t request) const;
 
   std::shared_ptr<const traces::RouterTrace> trace_;
-  std::vector<std::vector<Layer>> placements_;  // by layer of the trace
-  std::int32_t forgotten_ = 0;                  // numbers that were given and stand for nothing any more
+  std::map<std::int32_t, std::vector<Layer>> placements_;  // by number, layer by layer of the trace
+  std::int32_t next_ = 0;                                  // number
   std::size_t ranks_;
   std::int64_t groups_, tokens_, walk_;
 };

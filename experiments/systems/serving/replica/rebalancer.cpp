@@ -8,6 +8,9 @@
 namespace orrery::experiments {
 namespace {
 
+/// Placements that iterations of slow lanes may still name.
+constexpr std::size_t kMostKept = 16;
+
 /// Experts that ranks send and receive of one layer.
 struct Traffic {
   explicit Traffic(std::size_t ranks) : sent(ranks), received(ranks) {}
@@ -55,7 +58,7 @@ ExpertMoves moves_between(const std::vector<policies::LayerPlacement>& from,
     if (near.most() > 0) time_s += static_cast<double>(near.most()) * bytes / links.node_bandwidth;
     if (far.most() > 0) time_s += static_cast<double>(far.most()) * bytes / links.bandwidth;
     moves.experts += moved * links.layers[layer];
-    moves.bytes += moved * links.layers[layer] * links.bytes[layer];
+    moves.bytes += moved * links.layers[layer] * links.bytes[layer] * links.rank_devices;
     moves.ps += picoseconds(time_s * static_cast<double>(links.layers[layer]));
   }
   return moves;
@@ -75,23 +78,35 @@ Rebalancer::Rebalancer(RouterReplay& replay, const RebalanceParams& params,
 void Rebalancer::ran(std::size_t lane, const BatchShape& shape, std::int64_t steps) {
   if (lane >= steps_of_.size()) steps_of_.resize(lane + 1);
   steps_of_[lane] += steps;
-  if (steps_of_[lane] <= params_.interval - params_.window) return;  // before the window
+  if (std::ranges::max(steps_of_) <= params_.interval - params_.window) return;  // before the window
   for (const Segment& segment : shape.segments) {
     replay_.find(segment.runs, stretches_);
     for (const RouterReplay::Stretch& stretch : stretches_) {
-      seen_[static_cast<std::size_t>(stretch.first)] += steps * stretch.times;
-      seen_[static_cast<std::size_t>(stretch.last)] -= steps * stretch.times;
+      const std::int64_t times = steps * stretch.times * (segment.last - segment.first);
+      seen_[static_cast<std::size_t>(stretch.first)] += times;
+      seen_[static_cast<std::size_t>(stretch.last)] -= times;
     }
   }
 }
 
 std::int64_t Rebalancer::before_iteration(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved) {
-  if (coming_ && there_ <= now) {
+  const bool copying = now < there_;
+  if (coming_ && !copying) {
     placement_ = *coming_;
     coming_.reset();
   }
-  if (coming_ || steps_of_.empty() || std::ranges::max(steps_of_) < params_.interval) return 0;
-  std::ranges::fill(steps_of_, 0);
+  const bool due = !steps_of_.empty() && std::ranges::max(steps_of_) >= params_.interval;
+  if (due && copying) {
+    std::ranges::fill(steps_of_, 0);
+    std::ranges::fill(seen_, 0);
+  } else if (due) {
+    move(now, ps_per_tick, moved);
+  }
+  return !params_.overlap && now < there_ ? there_.minus(now, ps_per_tick) : 0;
+}
+
+/// Places the experts anew; copies are under way from `now` on.
+void Rebalancer::move(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved) {
   const std::vector<policies::LayerPlacement> before = experts_;
   place_anew();
   const ExpertMoves moves = moves_between(before, experts_, replay_.ranks(), links_);
@@ -99,14 +114,16 @@ std::int64_t Rebalancer::before_iteration(const ExactTime& now, std::int64_t ps_
   moved.moved_experts += moves.experts;
   moved.moved_bytes += moves.bytes;
   moved.move_ps += moves.ps;
-  const std::int32_t next = replay_.add(experts_);
-  if (params_.overlap && moves.ps > 0) {
-    coming_ = next;
-    there_ = now.plus(moves.ps, ps_per_tick);
-    return 0;
+  there_ = now.plus(moves.ps, ps_per_tick);
+  kept_.push_back(replay_.add(experts_));
+  if (kept_.size() > kMostKept) {
+    replay_.drop(kept_.front());
+    kept_.pop_front();
   }
-  placement_ = next;
-  return moves.ps;
+  if (params_.overlap && moves.ps > 0)
+    coming_ = kept_.back();
+  else
+    placement_ = kept_.back();
 }
 
 /// Asks the policy with what was chosen within the window.
@@ -116,6 +133,7 @@ void Rebalancer::place_anew() {
   for (std::size_t token = 0; token < weights.size(); ++token)
     weights[token] = static_cast<double>(times += seen_[token]);
   std::ranges::fill(seen_, 0);
+  std::ranges::fill(steps_of_, 0);
   policies::ExpertPlacementView asked = placement_view(replay_.trace(), weights);
   asked.gpus = view_.gpus;
   asked.nodes = view_.nodes;

@@ -5,11 +5,13 @@
 // weights from a rank that has them, of its own node if there is one, and of these from the one that has sent least of
 // this layer. Layers move one after the other; each takes as long as the rank that sends or receives most:
 //   time = sum over layers of max over ranks (experts in node) bytes / node bandwidth + the same between nodes
-// The next iteration waits for it; with `overlap` iterations go on, and tokens find the new places once all is there.
-// Left out: memory to receive into, energy of the copies, copies that slow collectives down.
+// Iterations of all lanes wait for it; with `overlap` they go on, and tokens find the new places once all is there. An
+// interval that ends while copies are under way places nothing. Left out: memory to receive into, energy of the copies,
+// copies that slow collectives down.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,9 +25,10 @@ namespace orrery::experiments {
 
 /// How experts travel between ranks.
 struct ExpertLinks {
+  std::int64_t rank_devices = 1;             ///< that share the experts of a rank, and copy side by side
   std::int64_t node_ranks = 1;               ///< of a node; ranks follow each other node by node
-  double node_bandwidth = 0, bandwidth = 0;  ///< of a rank, bytes/s a direction: within a node, between nodes
-  std::vector<std::int64_t> bytes;           ///< of an expert, by layer of the trace, …
+  double node_bandwidth = 0, bandwidth = 0;  ///< of a device, bytes/s a direction: within a node, between nodes
+  std::vector<std::int64_t> bytes;           ///< of an expert on one device, by layer of the trace, …
   std::vector<std::int64_t> layers;          ///< … and how many of the model it stands for
 };
 
@@ -54,6 +57,7 @@ class Rebalancer {
   std::int64_t before_iteration(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved);
 
  private:
+  void move(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved);
   void place_anew();
 
   RouterReplay& replay_;
@@ -63,8 +67,9 @@ class Rebalancer {
   std::vector<policies::LayerPlacement> experts_;  // where they are, or are on their way to
   ExpertLinks links_;
   std::int32_t placement_ = 0;
-  std::optional<std::int32_t> coming_;  // a placement that copies are on their way for, …
-  ExactTime there_;                     // … and when all are there
+  std::optional<std::int32_t> coming_;  // a placement that copies are on their way for while iterations go on
+  ExactTime there_;                     // when all copies of the last placement are there
+  std::deque<std::int32_t> kept_;       // placements that iterations under way may still name
   std::vector<std::int64_t> steps_of_;  // by lane, since the last placement
   std::vector<std::int64_t> seen_;      // by token of the trace: how many more of it than of the token before
   std::vector<RouterReplay::Stretch> stretches_;

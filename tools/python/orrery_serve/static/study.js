@@ -132,6 +132,14 @@ function offer(state) {
 
 let job = null;
 
+/** Says above the study why it does not go on; nothing where it does. */
+function refuse(text) {
+  const old = document.getElementById('refused');
+  if (old && old.textContent === text) return;
+  if (old) old.remove();
+  if (text) document.querySelector('main').before(make('p', {class: 'note bad', id: 'refused'}, text));
+}
+
 /** A button that stops what was started from here, or goes on with what has stopped. */
 async function drawDoing(state) {
   if (facts.readonly) return;
@@ -139,6 +147,7 @@ async function drawDoing(state) {
   const {jobs} = await ask('jobs');
   job = jobs.findLast((one) => one.out === facts.name) || null;
   const active = job && (job.state === 'queued' || job.state === 'running');
+  refuse(job && job.state === 'failed' ? job.lines.join(' ') || 'The run failed.' : '');
   const does = active ? 'Stop' : state.status === 'stopped' ? 'Continue' : '';
   if (old && old.textContent === does) return;
   if (old) old.remove();
@@ -147,7 +156,7 @@ async function drawDoing(state) {
       if (active) await tell('cancel', {id: job.id});
       else await tell('resume', {path: facts.name});
     } catch (error) {
-      place.prepend(make('p', {class: 'note bad', id: 'refused'}, error.message));
+      refuse(error.message);
     }
   };
   if (does) tools.prepend(make('button', {id: 'doing', onclick: act}, does));

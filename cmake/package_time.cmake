@@ -1,0 +1,11 @@
+# Read by cpack: the time of the files in a package is that of the commit; outside of a clone of ours, of the changelog.
+if("$ENV{SOURCE_DATE_EPOCH}" STREQUAL "")
+  get_filename_component(source ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+  execute_process(COMMAND git -C ${source} rev-parse --show-toplevel OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(top STREQUAL source)
+    execute_process(COMMAND git -C ${source} log -1 --format=%ct OUTPUT_VARIABLE time OUTPUT_STRIP_TRAILING_WHITESPACE)
+  else()
+    file(TIMESTAMP ${source}/CHANGELOG.md time "%s" UTC)
+  endif()
+  set(ENV{SOURCE_DATE_EPOCH} ${time})
+endif()
