@@ -280,7 +280,7 @@ class UnitsOfStudies(Pages):
                 objective["importance"]["explained"] = explained
             text = study_page.render(study, "plotly.js")
             self.assertEqual("Importance for latency" in text, told)
-            self.assertEqual("explains nothing of the points it has not seen" in text, not told)
+            self.assertEqual("nothing of unseen points" in text, not told)
             self.assertIn("Main effects on latency", text)
 
 
