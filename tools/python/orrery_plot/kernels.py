@@ -80,8 +80,10 @@ def _roofs(axes, peaks: dict, bandwidth: float, low: float, high: float, factor:
         axes.plot(at, np.minimum(at * bandwidth, peak) * factor, color=palette.INK, linewidth=1.2,
                   linestyle=palette.DASHES[i % 6])
         label = f"{units.plain(peak * factor)} {unit}" + ("" if name == "peak" else f" {name}")
-        axes.annotate(label, (high, peak * factor), xytext=(-3, 2), textcoords="offset points", ha="right",
-                      fontsize=SMALL)
+        # Of further peaks at the bend: kernels stand where the line goes on.
+        at_bend = i > 0 and peak / bandwidth > low
+        axes.annotate(label, (peak / bandwidth if at_bend else high, peak * factor), xytext=(-3, 2), textcoords="offset points",
+                      ha="right", fontsize=SMALL)
     start = np.sqrt(low * max(peaks.values()) / bandwidth)
     axes.annotate(units.text(bandwidth, "B/s"), (start, start * bandwidth * factor), xytext=(-4, 3), fontsize=SMALL,
                   textcoords="offset points", ha="right", va="bottom")

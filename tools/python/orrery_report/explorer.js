@@ -182,7 +182,7 @@
     draw(width) {
       const kind = this.kind ? this.kind.value : "points", groups = Boolean(this.group && this.group.value);
       const spread = kind === "distribution" && !groups;
-      const axis = (name, log) => ({ title: { text: plain(name), standoff: 8 }, gridcolor: "#e4e8ec",
+      const axis = (name, log) => ({ title: { text: plain(name), standoff: 8, font: { size: kSize } }, gridcolor: "#e4e8ec",
         linecolor: "#5f6b7a", showline: true, zeroline: false, ticks: "outside", ticklen: 4, automargin: true,
         type: log.checked ? "log" : "linear", exponentformat: "none", tickformat: ",~g" });
       const title = (select) => {

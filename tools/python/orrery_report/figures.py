@@ -43,7 +43,7 @@ def tinted(colour: str, alpha: float) -> str:
 
 
 def _axis(title: str, **more: object) -> dict:
-    return {"title": {"text": title, "standoff": 8}, "gridcolor": palette.GRID,
+    return {"title": {"text": title, "standoff": 8, "font": {"size": SIZE}}, "gridcolor": palette.GRID,
             "linecolor": palette.MUTED, "showline": True, "zeroline": False, "ticks": "outside", "ticklen": 4, "tickcolor": palette.MUTED,
             "automargin": True, **more}
 

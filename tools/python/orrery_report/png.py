@@ -50,7 +50,7 @@ def _roofline(marks: pd.DataFrame) -> Picture:
     own = drawn[drawn["device"] == first]
     peaks = sorted(own["peak_flops"].unique(), reverse=True)
     machine = {"name": first, "bandwidth_bytes_per_s": float(own["bandwidth"].max()),
-               "peak_flops_per_s": {"peak" if i == 0 else f"peak {i + 1}": float(peak) for i, peak in enumerate(peaks)}}
+               "peak_flops_per_s": {"peak" if i == 0 else "other units" + (f" {i}" if i > 1 else ""): float(peak) for i, peak in enumerate(peaks)}}
     whole = own.rename(columns={"bound": "bound_by"}).assign(
         name=own["class"], flops=own["flops"] * own["count"], bytes=own["bytes"] * own["count"])
     return facade.roofline(machine, whole, None)
