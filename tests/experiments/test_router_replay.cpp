@@ -341,6 +341,11 @@ TEST_CASE("placements that change give the same again, and lanes wait for them t
     const sim::Node waits = run(slow);
     CHECK(figure(waits, "experts.placements") >= 1);
     CHECK(figure(waits, "simulated_s") > figure(waits, "experts.move_s"));
+    // Placed anew before every iteration, while other lanes' iterations still find older places.
+    slow.push_back(R"(policies.rebalance={"interval": 1, "window": 1, "overlap": true})");
+    slow.push_back(
+        R"(workload.generator.lengths={"policy": "uniform", "uniform": {"prompt_max": 4000, "output_max": 60}})");
+    CHECK(figure(run(slow), "requests.completed") == 128);
   }
 }
 

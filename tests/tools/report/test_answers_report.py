@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+from made_up import RunFolderTest
 
-from orrery_plot import palette  # noqa: E402
-from orrery_report import answers, run_folder, run_page  # noqa: E402
-from orrery_report.markup import Sheet  # noqa: E402
+from orrery_plot import palette
+from orrery_report import answers, run_folder, run_page
 
 PROBES = """rate_per_s,rate_scale,meets,certain,replications,requests,load,spans,figure,mean,half_width,bound
 2,1,1,1,2,100,steady,10,ttft_s.p99,0.3,0.05,1
@@ -37,18 +31,11 @@ y,8,8,infeasible,,,
 """
 
 
-class AnswersReportTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (self.folder / "manifest.json").write_text(json.dumps({"config": {"system": "capacity"}}))
-
+class AnswersReportTest(RunFolderTest):
     def opened(self, summary: dict, **files: str) -> tuple[str, dict]:
         """(HTML, figures) that the run opens on."""
-        (self.folder / "summary.json").write_text(json.dumps(summary))
-        for name, text in files.items():
-            (self.folder / f"{name}.csv").write_text(text)
-        sheet = Sheet()
-        return answers.first(run_folder.load(self.folder), sheet), sheet.figures
+        self.write({"system": "capacity"}, summary, **files)
+        return self.drawn(answers.first)
 
     def test_a_capacity_opens_on_its_knee(self):
         html, figures = self.opened(CAPACITY, probes=PROBES)

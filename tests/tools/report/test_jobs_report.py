@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+from made_up import RunFolderTest
 
-from orrery_report import jobs, run_folder, run_page  # noqa: E402
-from orrery_report.markup import Sheet  # noqa: E402
+from orrery_report import jobs, run_folder, run_page
 
 # Ten steps of 10 s stay after a checkpoint; a failure at 150 s takes five more away.
 EVENTS = """event,begin_s,end_s,node,component,steps,step_s,share
@@ -36,18 +30,11 @@ CALLS = """iteration,call,what,begin_s,end_s,first,devices,critical
 """
 
 
-class JobsReportTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (self.folder / "manifest.json").write_text(json.dumps({"config": {"system": "training_job"}}))
-
+class JobsReportTest(RunFolderTest):
     def opened(self, summary: dict, **files: str) -> tuple[str, dict]:
         """(HTML, figures) that the run opens on."""
-        (self.folder / "summary.json").write_text(json.dumps(summary))
-        for name, text in files.items():
-            (self.folder / f"{name}.csv").write_text(text)
-        sheet = Sheet()
-        return jobs.first(run_folder.load(self.folder), sheet), sheet.figures
+        self.write({"system": "training_job"}, summary, **files)
+        return self.drawn(jobs.first)
 
     def test_a_job_opens_on_what_failures_leave(self):
         html, figures = self.opened(JOB, events=EVENTS)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+from made_up import RunFolderTest
 
-from orrery_plot import units  # noqa: E402
-from orrery_report import cli, kernels, run_folder  # noqa: E402
-from orrery_report.markup import Sheet  # noqa: E402
+from orrery_plot import units
+from orrery_report import kernels
 
 # Two equal products of 4 us each (peak 100 TFLOP/s, 1 TB/s), a pass of 1 us, a copy of 1 us: 10 us in all.
 KERNELS = """id,op,class,device,call_s,start_s,end_s,flops,bytes,bound,peak_flops,bandwidth
@@ -27,24 +20,13 @@ KERNELS = """id,op,class,device,call_s,start_s,end_s,flops,bytes,bound,peak_flop
 SUMMARY = {"status": "ok", "simulated_s": 1.1e-5, "requests": {"completed": 1}, "energy_j": {"total": 1, "idle": 0.5}}
 
 
-class KernelsReportTest(unittest.TestCase):
+class KernelsReportTest(RunFolderTest):
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (self.folder / "manifest.json").write_text(json.dumps({"config": {"system": "graph"}}))
-        (self.folder / "summary.json").write_text(json.dumps(SUMMARY))
-        (self.folder / "kernels.csv").write_text(KERNELS)
-
-    def report(self) -> tuple[int, str, str]:
-        """(exit code, page, stderr)."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main([str(self.folder)])
-        page = self.folder / "report.html"
-        return code, page.read_text(encoding="utf-8") if page.exists() else "", err.getvalue()
+        super().setUp()
+        self.write({"system": "graph"}, SUMMARY, kernels=KERNELS)
 
     def panel(self) -> tuple[str, dict]:
-        sheet = Sheet()
-        return kernels.panel(run_folder.load(self.folder), sheet), sheet.figures
+        return self.drawn(kernels.panel)
 
     def test_equal_kernels_are_one_mark_under_their_roofs(self):
         _, figures = self.panel()

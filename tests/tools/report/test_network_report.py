@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+from made_up import RunFolderTest
 
-import pandas as pd  # noqa: E402
+import pandas as pd
 
-from orrery_report import cli  # noqa: E402
 
 HOSTILE = "</script><b>job</b>"
 TIMES = {"mean": 0.002, "p50": 0.002, "p90": 0.002, "p99": 0.003, "max": 0.003}
@@ -25,9 +17,9 @@ LINKS = ("link,from,to,bandwidth_bytes_per_s,carried_bytes,utilisation\n"
          "a->b,a,b,5e+10,1048576,0.95\nb->a,b,a,5e+10,0,0\n")
 
 
-class NetworkReportTest(unittest.TestCase):
+class NetworkReportTest(RunFolderTest):
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        super().setUp()
         self.summary = {"status": "ok", "simulated_s": 0.01, "makespan_s": 0.01, "jobs": {"by_name": {HOSTILE: JOB}},
                         "flows": {"count": 4, "completed": 3, "time_s": TIMES, "slowdown": TIMES}, "rerouted": 7,
                         "without_path": 1}
@@ -37,15 +29,8 @@ class NetworkReportTest(unittest.TestCase):
         config = {"system": "network", "machine": {"network": {"topology": {"policy": "fat_tree"},
                                                                "routing": {"policy": "shortest"}}},
                   "workload": {"jobs": [{}], "events": [{}, {}], "traffic": None}}
-        (self.folder / "manifest.json").write_text(json.dumps({"config": config}))
-        (self.folder / "summary.json").write_text(json.dumps(self.summary))
-        if links is not None:
-            (self.folder / "links.csv").write_text(links)
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main([str(self.folder)])
-        page = self.folder / "report.html"
-        return code, page.read_text(encoding="utf-8") if page.exists() else "", err.getvalue()
+        self.write(config, self.summary, **({} if links is None else {"links": links}))
+        return super().report()
 
     def test_a_picture_of_the_network_with_what_failed(self):
         from orrery_report import topology

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 import pandas as pd
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
+from made_up import RunFolderTest
 
-from orrery_plot import training as plots  # noqa: E402
-from orrery_report import cli, run_folder, training  # noqa: E402
-from orrery_report.markup import Sheet  # noqa: E402
+from orrery_plot import training as plots
+from orrery_report import training
 
 PASSES = """stage,chunk,micro_batch,kind,start_s,end_s
 0,0,0,forward,0,1
@@ -35,25 +27,13 @@ SUMMARY = {"status": "ok", "iteration_s": 7.5, "closed_form_s": 7.4, "tokens_per
            "energy_j": {"total": 100, "idle": 25}, "memory_bytes": {"peak": 10 << 30, "available": 80 << 30}}
 
 
-class TrainingReportTest(unittest.TestCase):
+class TrainingReportTest(RunFolderTest):
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (self.folder / "manifest.json").write_text(json.dumps({"config": {"system": "training"}}))
-        (self.folder / "summary.json").write_text(json.dumps(SUMMARY))
-        for name, text in (("passes", PASSES), ("stages", STAGES), ("activations", KEPT)):
-            (self.folder / f"{name}.csv").write_text(text)
-
-    def report(self) -> tuple[int, str, str]:
-        """(exit code, page, stderr)."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main([str(self.folder)])
-        page = self.folder / "report.html"
-        return code, page.read_text(encoding="utf-8") if page.exists() else "", err.getvalue()
+        super().setUp()
+        self.write({"system": "training"}, SUMMARY, passes=PASSES, stages=STAGES, activations=KEPT)
 
     def panel(self) -> tuple[str, dict]:
-        sheet = Sheet()
-        return training.panel(run_folder.load(self.folder), sheet), sheet.figures
+        return self.drawn(training.panel)
 
     def test_says_where_the_step_goes(self):
         code, page, _ = self.report()

@@ -71,7 +71,8 @@ class Job:
         """What a browser is told."""
         now = self.ended or time.time()
         return {"id": self.number, "name": self.name, "out": self.out, "base": self.base, "state": self.state,
-                "kind": self.work.mode if isinstance(self.work, Study) else "run", "share": self.share, "text": self.text, "left": self.left, "lines": self.lines[-20:],
+                "kind": self.work.mode if isinstance(self.work, Study) else "run", "share": self.share,
+                "text": self.text, "left": self.left, "lines": self.lines[-20:],
                 "status": self.status, "seconds": now - self.began if self.began else 0}
 
 

@@ -8,9 +8,6 @@
 namespace orrery::experiments {
 namespace {
 
-/// Placements that iterations of slow lanes may still name.
-constexpr std::size_t kMostKept = 16;
-
 /// Experts that ranks send and receive of one layer.
 struct Traffic {
   explicit Traffic(std::size_t ranks) : sent(ranks), received(ranks) {}
@@ -89,7 +86,8 @@ void Rebalancer::ran(std::size_t lane, const BatchShape& shape, std::int64_t ste
   }
 }
 
-std::int64_t Rebalancer::before_iteration(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved) {
+std::int64_t Rebalancer::before_iteration(std::size_t lane, const ExactTime& now, std::int64_t ps_per_tick,
+                                          RoutedTotals& moved) {
   const bool copying = now < there_;
   if (coming_ && !copying) {
     placement_ = *coming_;
@@ -102,6 +100,8 @@ std::int64_t Rebalancer::before_iteration(const ExactTime& now, std::int64_t ps_
   } else if (due) {
     move(now, ps_per_tick, moved);
   }
+  if (lane >= found_.size()) found_.resize(lane + 1);
+  found_[lane] = placement_;
   return !params_.overlap && now < there_ ? there_.minus(now, ps_per_tick) : 0;
 }
 
@@ -115,15 +115,21 @@ void Rebalancer::move(const ExactTime& now, std::int64_t ps_per_tick, RoutedTota
   moved.moved_bytes += moves.bytes;
   moved.move_ps += moves.ps;
   there_ = now.plus(moves.ps, ps_per_tick);
-  kept_.push_back(replay_.add(experts_));
-  if (kept_.size() > kMostKept) {
-    replay_.drop(kept_.front());
-    kept_.pop_front();
-  }
+  drop_unused();
+  added_.push_back(replay_.add(experts_));
   if (params_.overlap && moves.ps > 0)
-    coming_ = kept_.back();
+    coming_ = added_.back();
   else
-    placement_ = kept_.back();
+    placement_ = added_.back();
+}
+
+/// Drops placements that neither tokens to come nor an iteration under way find.
+void Rebalancer::drop_unused() {
+  std::erase_if(added_, [&](std::int32_t number) {
+    if (number == placement_ || std::ranges::find(found_, number) != found_.end()) return false;
+    replay_.drop(number);
+    return true;
+  });
 }
 
 /// Asks the policy with what was chosen within the window.

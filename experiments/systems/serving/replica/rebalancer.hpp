@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -52,13 +51,14 @@ class Rebalancer {
   std::int32_t placement() const { return placement_; }
   /// Iterations of a lane are over.
   void ran(std::size_t lane, const BatchShape& shape, std::int64_t steps);
-  /// Before an iteration that would begin at `now`: moves experts if it is time to. What the iteration waits for in ps,
-  /// and what moved (`moved` is added to).
-  std::int64_t before_iteration(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved);
+  /// Before an iteration of a lane that would begin at `now`: moves experts if it is time to. What the iteration waits
+  /// for in ps, and what moved (`moved` is added to); its tokens find placement().
+  std::int64_t before_iteration(std::size_t lane, const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved);
 
  private:
   void move(const ExactTime& now, std::int64_t ps_per_tick, RoutedTotals& moved);
   void place_anew();
+  void drop_unused();
 
   RouterReplay& replay_;
   RebalanceParams params_;
@@ -69,7 +69,8 @@ class Rebalancer {
   std::int32_t placement_ = 0;
   std::optional<std::int32_t> coming_;  // a placement that copies are on their way for while iterations go on
   ExactTime there_;                     // when all copies of the last placement are there
-  std::deque<std::int32_t> kept_;       // placements that iterations under way may still name
+  std::vector<std::int32_t> added_;     // placements of this replica that `replay_` still has
+  std::vector<std::int32_t> found_;     // by lane: the placement that its last iteration found
   std::vector<std::int64_t> steps_of_;  // by lane, since the last placement
   std::vector<std::int64_t> seen_;      // by token of the trace: how many more of it than of the token before
   std::vector<RouterReplay::Stretch> stretches_;

@@ -212,8 +212,8 @@ bool Replica::decide() {
     copies_.await_room(parts_.kv->available_blocks() -
                        (decision_.decode_rest ? steady_.growth().next(steady_.clock()) : 0));
   if (parts_.rebalancer != nullptr) {
-    time_.stall_ps +=
-        parts_.rebalancer->before_iteration(time_.after(time_.stall_ps), time_.ps_per_tick, books_.counts().routed);
+    time_.stall_ps += parts_.rebalancer->before_iteration(
+        static_cast<std::size_t>(parts_.lane), time_.after(time_.stall_ps), time_.ps_per_tick, books_.counts().routed);
     batch_.set_placement(parts_.rebalancer->placement());
   }
   planned_ = pricer_.price(time_);
