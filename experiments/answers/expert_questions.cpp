@@ -89,6 +89,7 @@ std::vector<typename Registry::Choice> choose(const Registry& registry, const st
   if (named.empty()) {
     all = registry.names();
     std::erase(all, "expression");  // as it comes it is one of the others
+    std::erase(all, "learned");     // needs a file
   }
   std::vector<typename Registry::Choice> out;
   if (faults.empty())

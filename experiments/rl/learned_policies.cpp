@@ -10,7 +10,16 @@
 namespace orrery::experiments::rl {
 namespace {
 
-constexpr std::string_view kPrefix = "serving_";
+enum class Decision : std::uint8_t { routing, batching, admission, scaling, clock, cache };
+struct DecisionEnv {
+  const char *env, *decision;  ///< the environment, and the block of `policies` in a config
+};
+constexpr DecisionEnv kDecisionEnvs[] = {{"serving_routing", "routing"},     {"serving_batching", "batching"},
+                                         {"serving_admission", "admission"}, {"serving_scaling", "scaling"},
+                                         {"serving_clock", "power"},         {"expert_cache", "cache"}};
+constexpr const char* env_of(Decision decision) {
+  return kDecisionEnvs[static_cast<std::size_t>(decision)].env;
+}
 
 using Learners = std::shared_ptr<const LearnerRegistry>;
 
@@ -67,13 +76,6 @@ SharedPort port_of(PolicyFile policy, const Learners& learners) {
   return std::make_shared<LearnedPort>(std::move(policy), learners);
 }
 
-enum class Decision : std::uint8_t { routing, batching, admission, scaling, clock };
-constexpr const char* kEnvs[] = {"serving_routing", "serving_batching", "serving_admission", "serving_scaling",
-                                 "serving_clock"};
-constexpr const char* env_of(Decision decision) {
-  return kEnvs[static_cast<std::size_t>(decision)];
-}
-
 /// Looks at the file when a config is read, so that what is wrong with it is told with everything else.
 template <Decision D>
 void check_file(std::string& file, const sim::Origin& where, sim::Faults& faults) {
@@ -102,11 +104,8 @@ constexpr const char* kDoc = "Decides as a policy trained by `orrery train` and 
 }  // namespace
 
 std::string decision_of(std::string_view env) {
-  for (const char* const known : kEnvs) {
-    if (env != known) continue;
-    const std::string name(env.substr(kPrefix.size()));
-    return name == "clock" ? "power" : name;
-  }
+  for (const DecisionEnv& one : kDecisionEnvs)
+    if (env == one.env) return one.decision;
   return {};
 }
 
@@ -129,6 +128,11 @@ void add_learned_policies(policies::Registries& policies) {
   policies.power.add<LearnedParams<Decision::clock>>(
       "learned", kDoc, [learners](const LearnedParams<Decision::clock>& params) {
         return asking_clock(port_of(policy_for(env_of(Decision::clock), params.file), learners), 0);
+      });
+  policies.expert_cache.add<LearnedParams<Decision::cache>>(
+      "learned", kDoc,
+      [learners](const LearnedParams<Decision::cache>& params, const policies::ExpertCacheSetup& setup) {
+        return asking_expert_cache(port_of(policy_for(env_of(Decision::cache), params.file), learners), setup);
       });
   const auto others = std::make_shared<const policies::BatchingRegistry>(policies.batching);
   policies.batching.add<LearnedParams<Decision::batching>>(

@@ -1,14 +1,15 @@
-// `policies.<decision>.policy = learned`: decisions of a serving run taken by a policy from a file (policy_file.hpp).
+// `policies.<decision>.policy = learned`: decisions of a run taken by a policy from a file (policy_file.hpp).
 //
-// Routing, batching, admission, scaling and the clock of batches: the same policies that ask in training
-// (envs/decisions.hpp), with a loaded learner behind the port, which acts greedily.
+// Routing, batching, admission, scaling and the clock of batches in serving, and which expert makes room in runs that
+// offload experts: the same policies that ask in training (envs/decisions.hpp), with a loaded learner behind the port,
+// which acts greedily.
 #pragma once
 
 #include "policies/registries.hpp"
 
 namespace orrery::experiments::rl {
 
-/// Adds `learned` to the kinds of decision that environments of serving train. `policies` are those that a batching
+/// Adds `learned` to the kinds of decision that environments train. `policies` are those that a batching
 /// policy may choose among.
 void add_learned_policies(policies::Registries& policies);
 

@@ -22,17 +22,26 @@ namespace {
 
 using sim::Node;
 
-/// Figures of a serving run by which policies are compared, and whether less is better.
+/// Figures of a run by which policies are compared, and whether less is better.
 struct Figure {
   const char *name, *path;
   bool less = true;
 };
-constexpr Figure kFigures[] = {{"TTFT mean", "ttft_s.mean"},
-                               {"TTFT P99", "ttft_s.p99"},
-                               {"E2E mean", "e2e_s.mean"},
-                               {"E2E P99", "e2e_s.p99"},
-                               {"SLO attained", "slo.attainment", false},
-                               {"J/token", "energy_per_output_token_j"}};
+constexpr Figure kCacheFigures[] = {{"hit rate", "cache.hit_rate", false},
+                                    {"misses", "cache.misses"},
+                                    {"tokens/s", "throughput.tokens_per_s", false},
+                                    {"J/token", "energy_per_token_j"}};
+constexpr Figure kServingFigures[] = {{"TTFT mean", "ttft_s.mean"},
+                                      {"TTFT P99", "ttft_s.p99"},
+                                      {"E2E mean", "e2e_s.mean"},
+                                      {"E2E P99", "e2e_s.p99"},
+                                      {"SLO attained", "slo.attainment", false},
+                                      {"J/token", "energy_per_output_token_j"}};
+
+std::span<const Figure> figures_of(std::string_view decision) {
+  if (decision == "cache") return kCacheFigures;
+  return kServingFigures;
+}
 
 struct Row {
   std::string name;
@@ -59,6 +68,7 @@ std::vector<std::string> rules_of(const Systems& systems, const std::string& dec
                                    : decision == "admission" ? all.get<policies::AdmissionRegistry>().names()
                                    : decision == "scaling"   ? all.get<policies::ScalingRegistry>().names()
                                    : decision == "power"     ? all.get<policies::ClockRegistry>().names()
+                                   : decision == "cache"     ? all.get<policies::ExpertCacheRegistry>().names()
                                                              : all.get<policies::BatchingRegistry>().names();
   std::erase(names, "learned");
   std::erase(names, "expression");
@@ -101,8 +111,9 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
   if (against.empty()) rows.push_back({"own", {}});
   for (const std::string& rule : against) rows.push_back(rule_row(decision, rule));
 
+  const std::span<const Figure> figures = figures_of(decision);
   const auto seeds = static_cast<std::size_t>(options.seeds);
-  std::vector<std::vector<double>> values(rows.size() * std::size(kFigures), std::vector<double>(seeds, std::nan("")));
+  std::vector<std::vector<double>> values(rows.size() * figures.size(), std::vector<double>(seeds, std::nan("")));
   std::vector<std::string> reasons(rows.size());
   std::mutex mutex;
   std::exception_ptr error;
@@ -113,14 +124,14 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
       Node config = root;
       for (const std::string& assignment : rows[row].assignments) sim::assign(config, assignment);
       sim::assign(config, fmt::format("run.seed={}", options.seed + static_cast<std::int64_t>(seed)));
-      sim::assign(config, "run.timeline.enabled=false");
+      if (decision != "cache") sim::assign(config, "run.timeline.enabled=false");  // system experts draws none
       const Outcome outcome = read_experiment(systems, config)->run({});
       const std::lock_guard lock(mutex);
       if (const Node* reason = outcome.summary.find("reason"); !outcome.feasible() && reason != nullptr)
         reasons[row] = reason->is_string() ? reason->as_string() : "infeasible";
-      for (std::size_t f = 0; f < std::size(kFigures); ++f) {
-        const Node* found = claims::find_figure(outcome.summary, kFigures[f].path).found;
-        if (found != nullptr && found->is_number()) values[row * std::size(kFigures) + f][seed] = found->as_number();
+      for (std::size_t f = 0; f < figures.size(); ++f) {
+        const Node* found = claims::find_figure(outcome.summary, figures[f].path).found;
+        if (found != nullptr && found->is_number()) values[row * figures.size() + f][seed] = found->as_number();
       }
     } catch (const sim::ConfigError& fault) {
       const std::lock_guard lock(mutex);
@@ -144,17 +155,16 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
     Node one = Node::object();
     one.set("name", Node::string(rows[row].name));
     if (!reasons[row].empty()) one.set("reason", Node::string(reasons[row]));
-    Node figures = Node::object();
-    for (std::size_t f = 0; f < std::size(kFigures); ++f) {
-      const std::vector<double>& own = values[row * std::size(kFigures) + f];
+    Node by_path = Node::object();
+    for (std::size_t f = 0; f < figures.size(); ++f) {
+      const std::vector<double>& own = values[row * figures.size() + f];
       Node figure = quartile_figures(own);
       std::int64_t better = 0;  // seeds in which the learned policy is
-      for (std::size_t s = 0; s < seeds; ++s)
-        better += kFigures[f].less ? values[f][s] < own[s] : values[f][s] > own[s];
+      for (std::size_t s = 0; s < seeds; ++s) better += figures[f].less ? values[f][s] < own[s] : values[f][s] > own[s];
       if (row > 0) figure.set("learned_better", Node::integer(better));
-      figures.set(kFigures[f].path, std::move(figure));
+      by_path.set(figures[f].path, std::move(figure));
     }
-    one.set("figures", std::move(figures));
+    one.set("figures", std::move(by_path));
     all.push(std::move(one));
   }
   return all;
@@ -208,10 +218,15 @@ Node play(const Systems& systems, const PlayOptions& options) {
     return node;
   }
   const std::string decision = decision_of(policy.env);
-  if (decision.empty()) {
+  const bool needs_config = decision == "cache";  // its environment has none
+  if (needs_config && options.config.empty() && !options.against.empty())
+    sim::throw_fault({options.policy.string(), ""},
+                     "expected a config of system experts to hold the policy against rules",
+                     "`orrery play FILE CONFIG --against ...`");
+  if (decision.empty() || (needs_config && options.config.empty())) {
     if (!options.config.empty() || !options.against.empty())
       sim::throw_fault({options.policy.string(), ""},
-                       fmt::format("a policy of the environment '{}' takes no decision of a serving run", policy.env),
+                       fmt::format("a policy of the environment '{}' takes no decision of a run", policy.env),
                        "`orrery play FILE` alone plays its episodes");
     node.set("episodes", played_episodes(systems, policy, options));
     return node;
@@ -240,11 +255,12 @@ std::string play_text(const Node& played) {
   }
   text += fmt::format("medians of {} seeds; in brackets in how many of them the learned policy is better\n\n{:<24}",
                       played.find("seeds")->as_integer(), "policies." + played.find("decision")->as_string());
-  for (const Figure& figure : kFigures) text += fmt::format("{:>16}", figure.name);
+  const std::span<const Figure> figures = figures_of(played.find("decision")->as_string());
+  for (const Figure& figure : figures) text += fmt::format("{:>16}", figure.name);
   text += '\n';
   for (const Node& row : played.find("rows")->items()) {
     text += fmt::format("{:<24}", row.find("name")->as_string());
-    for (const Figure& figure : kFigures) {
+    for (const Figure& figure : figures) {
       const Node& of_it = *row.find("figures")->find(figure.path);
       const Node* better = of_it.find("learned_better");
       text += fmt::format("{:>16}", better != nullptr && shown(of_it) != "-"

@@ -183,16 +183,11 @@ OpId OpGraph::insert(OpNode op, std::vector<Tensor> outputs) {
     consumers_.emplace_back();
     op.outputs.push_back(made);
   }
-  const std::vector<TensorId> inputs = op.inputs;
-  boost::add_vertex(std::move(op), *dag_);
-  for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
-    const TensorId input = inputs[slot];
+  for (const TensorId input : op.inputs) {
     std::vector<OpId>& readers = consumers_[index(input)];
     if (readers.empty() || readers.back() != id) readers.push_back(id);
-    if (producers_[index(input)] >= 0)
-      boost::add_edge(static_cast<std::size_t>(producers_[index(input)]), index(id),
-                      Use{input, static_cast<std::int32_t>(slot)}, *dag_);
   }
+  ops_.push_back(std::move(op));
   return id;
 }
 

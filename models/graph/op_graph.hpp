@@ -1,20 +1,20 @@
 // Operator graphs: what a model computes, before it is fused, placed and lowered to kernels.
 //
-// An OpGraph is a directed acyclic graph (Boost.Graph) whose vertices are operators and whose edges are uses of
-// tensors. Shapes are symbolic (SymExpr), so one graph stands for all batches. Ops stand in an order of execution: an
-// op is added after the ops that make its inputs. So a graph is acyclic by construction, and `for (OpId op :
-// graph.ops())` is a run. Passes do not edit a graph, they build the next one (models/graph/graph_rewrite.hpp).
+// An OpGraph is a directed acyclic graph whose vertices are operators and whose edges are uses of tensors: a tensor has
+// a producer and consumers. Shapes are symbolic (SymExpr), so one graph stands for all batches. Ops stand in an order
+// of execution: an op is added after the ops that make its inputs. So a graph is acyclic by construction, and `for
+// (OpId op : graph.ops())` is a run. Passes do not edit a graph, they build the next one
+// (models/graph/graph_rewrite.hpp).
 //
 // Control flow: `branch` has two regions and `loop` has one (attribute `trips`). A region is a graph whose inputs are
 // the op's inputs, in order, and whose outputs are the op's outputs. `fused` has one region too: the ops that became
 // one kernel. Left out: aliasing other than views, side effects (an op that writes in place gives a new tensor).
 #pragma once
 
-#include <boost/graph/adjacency_list.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -109,6 +109,38 @@ constexpr std::size_t index(OpId id) {
   return static_cast<std::size_t>(id);
 }
 
+/// The first `size` of an id, in order. (The library's views say the same, and take a third of this header's time.)
+template <class Id>
+class Ids {
+ public:
+  class Iterator {
+   public:
+    using value_type = Id;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    explicit Iterator(std::size_t at) : at_(at) {}
+    Id operator*() const { return static_cast<Id>(at_); }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(at_++); }
+    friend bool operator==(Iterator, Iterator) = default;
+
+   private:
+    std::size_t at_ = 0;
+  };
+
+  explicit Ids(std::size_t size) : size_(size) {}
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(size_); }
+  std::size_t size() const { return size_; }
+  Id operator[](std::size_t at) const { return static_cast<Id>(at); }
+
+ private:
+  std::size_t size_;
+};
+
 struct Tensor {
   std::string name;
   std::vector<SymExpr> shape;
@@ -155,34 +187,6 @@ struct OpNode {
   void set(std::string_view attribute, Attribute value);
 };
 
-/// An edge: `tensor`, made by the source, is input number `slot` of the target.
-struct Use {
-  TensorId tensor{};
-  std::int32_t slot = 0;
-};
-
-using Dag = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OpNode, Use>;
-
-/// A graph that can be moved: Boost's own copies every node when it is moved. What is left is an empty graph. Moving
-/// allocates that, and ends the program where there is no memory left: a vector of graphs would copy them otherwise.
-class HeldDag {
- public:
-  HeldDag() = default;
-  HeldDag(const HeldDag& other) : dag_(std::make_unique<Dag>(*other.dag_)) {}
-  HeldDag(HeldDag&& other) noexcept : dag_(std::exchange(other.dag_, std::make_unique<Dag>())) {}
-  HeldDag& operator=(HeldDag other) {
-    dag_.swap(other.dag_);
-    return *this;
-  }
-  ~HeldDag() = default;
-
-  Dag& operator*() { return *dag_; }
-  const Dag& operator*() const { return *dag_; }
-
- private:
-  std::unique_ptr<Dag> dag_ = std::make_unique<Dag>();
-};
-
 /// A shape that does not fit an op, or an input that is not there. what() says which op, what was expected and what is.
 class GraphError : public std::runtime_error {
  public:
@@ -223,20 +227,14 @@ class OpGraph {
   void set_phase(Phase phase) { phase_ = phase; }
 
   // reading
-  std::size_t op_count() const { return boost::num_vertices(*dag_); }
+  std::size_t op_count() const { return ops_.size(); }
   std::size_t tensor_count() const { return tensors_.size(); }
-  auto ops() const {
-    return std::views::iota(std::size_t{0}, op_count()) |
-           std::views::transform([](std::size_t i) { return static_cast<OpId>(i); });
-  }
-  auto tensors() const {
-    return std::views::iota(std::size_t{0}, tensor_count()) |
-           std::views::transform([](std::size_t i) { return static_cast<TensorId>(i); });
-  }
-  const OpNode& op(OpId id) const { return (*dag_)[index(id)]; }
+  Ids<OpId> ops() const { return Ids<OpId>(op_count()); }
+  Ids<TensorId> tensors() const { return Ids<TensorId>(tensor_count()); }
+  const OpNode& op(OpId id) const { return ops_[index(id)]; }
   const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
   /// Annotations may change, structure may not.
-  OpNode& annotate(OpId id) { return (*dag_)[index(id)]; }
+  OpNode& annotate(OpId id) { return ops_[index(id)]; }
   Tensor& annotate(TensorId id) { return tensors_[index(id)]; }
   /// The op that makes a tensor; nothing for those that exist before the run.
   std::optional<OpId> producer(TensorId id) const;
@@ -245,7 +243,6 @@ class OpGraph {
   std::span<const TensorId> outputs() const { return outputs_; }
   bool is_output(TensorId id) const;
   std::vector<TensorId> with_role(TensorRole role) const;
-  const Dag& dag() const { return *dag_; }
   /// Symbols of all shapes and attributes, those of regions too, in the order of names.
   std::vector<Symbol> symbols() const;
   std::optional<TensorId> find_tensor(std::string_view name) const;
@@ -254,7 +251,7 @@ class OpGraph {
   OpId insert(OpNode op, std::vector<Tensor> outputs);
   std::string fresh_name(std::string_view base);
 
-  HeldDag dag_;
+  std::vector<OpNode> ops_;
   std::vector<Tensor> tensors_;
   std::vector<std::int32_t> producers_;  ///< -1: none
   std::vector<std::vector<OpId>> consumers_;

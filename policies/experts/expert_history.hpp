@@ -19,7 +19,7 @@ class ExpertHistory {
     now_ = static_cast<double>(request.first + 1);
     for (const std::uint16_t e : request.experts) {
       Known& known = all_[e];
-      if (known.times > 0) known.gap = now_ - known.asked;
+      if (known.times > 0 && now_ > known.asked) known.gap = now_ - known.asked;  // not within a request
       known.used = known.asked = now_;
       ++known.times;
       known.recent.add(1, now_, horizon_);

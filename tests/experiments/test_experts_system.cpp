@@ -145,7 +145,8 @@ TEST_CASE("experts: what the host has no room for comes from the drive", "[theor
   // The host computes once the last of its experts is there.
   const std::vector<std::int64_t> rows(8, 1);
   CHECK(number(with({"policies.host_share=0", "policies.schedule.policy=host"}), "step_s.total") ==
-        Approx(1e-12 * static_cast<double>(prices.dense_ps() + 48 * (8 * prices.whole().read_ps + prices.host_ps(rows)))));
+        Approx(1e-12 *
+               static_cast<double>(prices.dense_ps() + 48 * (8 * prices.whole().read_ps + prices.host_ps(rows)))));
   // Room for all: each is read once, and once all are there it is the run without a drive.
   const sim::Node all = with({"workload.skip=63"});
   const sim::Node memory = run_experts({"policies.share=0", "policies.schedule.policy=fetch", "workload.skip=63"});
@@ -156,6 +157,10 @@ TEST_CASE("experts: what the host has no room for comes from the drive", "[theor
   const double half = number(with({"policies.host_share=0.5"}), "experts_a_step.read");
   CHECK(half < 48 * 8);
   CHECK(half > number(with({"policies.host_share=0.9"}), "experts_a_step.read"));
+  // And LRU knows which request came when: it does not just evict the lowest number.
+  CHECK(half != number(with({"policies.host_share=0.5", "policies.host_cache.policy=expression",
+                             "policies.host_cache.expression.score=expert"}),
+                       "experts_a_step.read"));
   // Copies ahead take only what is in the host's memory: no drive read is foretold.
   CHECK(number(with({"policies.host_share=0", "policies.prefetch.accuracy=1"}), "prefetched.copies") == 0);
   // A host too small for all is no obstacle any more.

@@ -283,7 +283,7 @@ TEST_CASE("play holds a policy against rules on the same runs", "[policies]") {
   PlayOptions episodes{.policy = scratch.path / "b"};
   CHECK(play(test_systems(), episodes).find("episodes")->find("return")->is_number());
   episodes.config = kConfig;
-  CHECK_THAT(fault_of([&] { (void)play(test_systems(), episodes); }), Contains("takes no decision of a serving run"));
+  CHECK_THAT(fault_of([&] { (void)play(test_systems(), episodes); }), Contains("takes no decision of a run"));
   episodes.logs = {"seed-1.steps"};
   CHECK_THAT(fault_of([&] { (void)play(test_systems(), episodes); }),
              Contains("--log shows what a policy looks at, and runs"));

@@ -57,7 +57,7 @@ const std::map<std::string, std::set<std::string>> kFloors{
     {"study", {"base", "search", "claims"}},
     {"rl/core", {"base"}},
     {"rl/learners", {"base", "search", "rl/core"}},
-    {"rl/envs", {"base", "rl/core", "systems/serving", "claims", "study"}},
+    {"rl/envs", {"base", "experts", "rl/core", "systems/serving", "claims", "study"}},
     {"rl", {"base", "claims", "systems/serving", "rl/core", "rl/learners", "rl/envs"}},
     {"fidelity", {"base", "experts", "systems/experts", "systems/serving", "systems/training", "systems/transactions"}},
     {"all", {"*"}},  // the roof, which lists every system

@@ -1,7 +1,7 @@
-// Decisions of a serving run that a learner can take: what each shows, and the policies that ask.
+// Decisions of a run that a learner can take: what each shows, and the policies that ask.
 //
 // A policy that asks shows what it sees through a DecisionPort and does what comes back. Behind the port is a training
-// (serving_env: the run stops until the learner has acted) or a policy that was trained (learned_policies: it acts at
+// (training_port: the run stops until the learner has acted) or a policy that was trained (learned_policies: it acts at
 // once). Both see the same numbers, so that what was trained acts alike wherever it is put.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "experiments/rl/core/env.hpp"
 #include "experiments/systems/serving/config/config.hpp"
+#include "policies/experts/expert_cache.hpp"
 
 namespace orrery::experiments::rl {
 
@@ -58,5 +59,11 @@ std::unique_ptr<policies::Scaling> asking_scaling(SharedPort port, double cost);
 /// At which of so many clocks a batch goes; a joule costs `joule`.
 EnvSpec clock_spec(std::int64_t clocks);
 std::unique_ptr<policies::ClockPolicy> asking_clock(SharedPort port, double joule);
+
+/// Which of so many experts makes room.
+EnvSpec expert_cache_spec(std::int64_t experts);
+/// Every expert that is loaded costs 1. `rule` as above.
+std::unique_ptr<policies::ExpertCache> asking_expert_cache(SharedPort port, const policies::ExpertCacheSetup& setup,
+                                                           std::unique_ptr<policies::ExpertCache> rule = nullptr);
 
 }  // namespace orrery::experiments::rl

@@ -9,6 +9,7 @@ void register_envs(EnvRegistry& registry) {
   void add_cart_pole_env(EnvRegistry&); add_cart_pole_env(registry);
   void add_contextual_bandit_env(EnvRegistry&); add_contextual_bandit_env(registry);
   void add_design_env(EnvRegistry&); add_design_env(registry);
+  void add_expert_cache_env(EnvRegistry&); add_expert_cache_env(registry);
   void add_job_shop_env(EnvRegistry&); add_job_shop_env(registry);
   void add_matrix_game_env(EnvRegistry&); add_matrix_game_env(registry);
   void add_memory_map_env(EnvRegistry&); add_memory_map_env(registry);

@@ -17,12 +17,6 @@ double squeezed(double x) {
   return sim::det_log1p(x);
 }
 
-std::span<const double> TrainingPort::ask(sim::Time now) {
-  now_ = now;
-  run_->pause();
-  return action_;
-}
-
 /// Books the worth of requests as they end.
 class ServingEnv::Meter final : public RunObserver {
  public:
@@ -135,13 +129,11 @@ ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, co
 }
 
 ServingEnv::~ServingEnv() {
-  run_.reset();  // before what it runs on
+  port_->stop();  // before what it runs on
 }
 
 void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
-  run_.reset();
-  over_ = false;
-  *port_ = {};
+  port_->stop();
   meter_->ended = 0;
   meter_->all.clear();
   if (own_ != nullptr) {
@@ -149,15 +141,13 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
     own_worth_ = std::exchange(meter_->all, {});
     meter_->ended = 0;
   }
-  run_ = std::make_unique<PausableRun>(
-      [this, seed](PausableRun&) { joules_ = total_joules(setup_->run(meter_.get(), {}, change(seed))); });
-  port_->run_ = run_.get();
+  port_->start([this, seed] { joules_ = total_joules(setup_->run(meter_.get(), {}, change(seed))); });
   advance(out);
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
 }
 
 void ServingEnv::step(std::span<const double> action, TimeStep& out) {
-  port_->action_ = action;
+  port_->act(action);
   advance(out);
 }
 
@@ -173,19 +163,16 @@ RunChange ServingEnv::change(std::uint64_t seed) const {
 
 void ServingEnv::advance(TimeStep& out) {
   clear_step(spec_, out);
-  port_->step_ = &out;
-  port_->reward_ = 0;
-  over_ =
-      over_ || !run_->resume();  // a run that asks nobody is over before the first step, which then ends the episode
-  out.terminated = over_;
-  out.rewards[0] = params_.relative ? 0 : port_->reward_;  // there the whole counts, and only at the end
-  if (params_.relative && over_) {
+  const bool over = !port_->go_on(out);
+  out.terminated = over;
+  out.rewards[0] = params_.relative ? 0 : port_->reward();  // there the whole counts, and only at the end
+  if (params_.relative && over) {
     out.info[2] = gain(mean_of(meter_->all), mean_of(own_worth_));
     out.info[3] = gain(worst_of(meter_->all), worst_of(own_worth_));
     out.info[4] = gain(-joules_, -own_joules_);
     out.rewards[0] = out.info[2] + params_.tail * out.info[3] + params_.energy * out.info[4];
   }
-  out.info[0] = meter_->seconds(port_->now_);
+  out.info[0] = meter_->seconds(port_->now());
   out.info[1] = static_cast<double>(meter_->ended);
 }
 

@@ -12,8 +12,7 @@
 #include <optional>
 
 #include "experiments/rl/core/env.hpp"
-#include "experiments/rl/core/pausable.hpp"
-#include "experiments/rl/envs/decisions.hpp"
+#include "experiments/rl/envs/training_port.hpp"
 #include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments {
@@ -74,25 +73,6 @@ struct ServingEnvParams {
 /// it cannot be read.
 sim::Node serving_config_of(std::string_view env, const std::string& file, const sim::Node& over);
 
-/// Where a policy meets a training: the run stops until the learner has acted.
-class TrainingPort final : public DecisionPort {
- public:
-  void begin(const EnvSpec&) override {}  // the environment's, which this run made
-  std::span<double> observation() override { return step_->observation; }
-  std::span<std::uint8_t> mask() override { return step_->mask; }
-  std::span<double> advice() override { return step_->advice; }
-  void add_reward(double reward) override { reward_ += reward; }
-  std::span<const double> ask(sim::Time now) override;
-
- private:
-  friend class ServingEnv;
-  PausableRun* run_ = nullptr;
-  TimeStep* step_ = nullptr;
-  std::span<const double> action_;
-  sim::Time now_;
-  double reward_ = 0;
-};
-
 class ServingEnv final : public Env {
  public:
   /// `name` is the environment's; `install` puts the asking policy into the config. Throws sim::ConfigError for
@@ -120,8 +100,6 @@ class ServingEnv final : public Env {
   std::vector<double> own_worth_;      ///< of each request in this episode
   double own_joules_ = 0, joules_ = 0;
   std::int64_t last_window_ = 0;  // requests before it
-  bool over_ = false;             // the run is
-  std::unique_ptr<PausableRun> run_;
 };
 
 }  // namespace orrery::experiments::rl

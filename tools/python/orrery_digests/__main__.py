@@ -24,7 +24,7 @@ TABLE = ROOT / "tests/determinism/studies.txt"
 SHARED = ROOT.parent / "shared"
 
 # Over 20 s of CPU each on the machine that the table was made on: with --all only.
-LONG = {"burstgpt_10m", "dram_marl", "learned_batching", "learned_routing", "space_network"}
+LONG = {"burstgpt_10m", "dram_marl", "learned_batching", "learned_cache", "learned_routing", "space_network"}
 # Serving studies whose single runs take half a second each: with --quick, which the tests run.
 QUICK = ("adopter", "apex", "appl", "batchllm", "burstgpt", "disaggregation", "ets", "fastswitch", "fastswitch_turns",
          "first_light", "hexgen", "hexgen_alpha", "layered_prefill", "llumnix", "llumnix_priorities", "llumnix_scaling", "opus",
