@@ -33,7 +33,7 @@ elseif(NOT ORRERY_PROFILE STREQUAL "")
   message(FATAL_ERROR "ORRERY_PROFILE: expected record, use or nothing, got '${ORRERY_PROFILE}'")
 endif()
 
-# Headers that nine files in ten include come out of a file that the compiler made once (0.8 s a unit): one for libraries,
+# Headers that nine files in ten include come out of a file that the compiler made once (0.9 s a unit): one for libraries,
 # one for programs, whose code is made for other addresses. Where each file is compiled by itself there is none, so
 # ORRERY_UNITY=1 tells whether a file includes what it uses. The compiler refuses it (-Winvalid-pch) where a macro differs.
 set(ORRERY_COMMON_HEADERS <fmt/format.h> <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <map>

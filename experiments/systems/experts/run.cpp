@@ -265,8 +265,7 @@ class Player {
     for (std::size_t i = 0; i < work_.size(); ++i)
       if (places[i] != ExpertPlace::gpu && !work_[i].here)
         wanted_.push_back(static_cast<ExpertId>(layers_[l].number + work_[i].expert));
-    if (host_) host_->look_up({.first = host_asked_, .experts = wanted_});
-    host_asked_ += std::ssize(wanted_);
+    if (host_) host_->look_up({.first = host_->counts().requests, .experts = wanted_});
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const auto expert = static_cast<ExpertId>(layers_[l].number + work_[i].expert);
       if (places[i] == ExpertPlace::gpu || work_[i].here || (host_ && host_->holds(expert))) continue;
@@ -383,7 +382,6 @@ class Player {
   bool pooled_;
   std::vector<ExpertId> all_requests_;             // see number_requests()
   std::optional<policies::ExpertResidency> host_;  // experts of all layers in the host's memory, where there is a drive
-  std::int64_t host_asked_ = 0;                    // of it so far
   std::vector<std::int64_t> in_host_ps_;           // by work_: when it is in the host's memory
   std::int64_t drive_free_ps_ = 0;
   std::deque<Foretold> foretold_;     // of the layers that come next, none left out
