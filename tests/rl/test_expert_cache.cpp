@@ -32,28 +32,8 @@ policies::ExpertCacheRegistry::Choice cache(const std::string& name, const std::
   return choice;
 }
 
-std::string fault_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const sim::ConfigError& error) {
-    return error.faults().front().text();
-  }
-  return {};
-}
-
-/// A short training of weighted sums.
 PolicyFile trained(const std::string& params) {
-  TrainingPlan plan = test::plan("expert_cache", params, "evolution", R"({"population": 6, "episodes": 2})", 4000, 2);
-  plan.eval_episodes = 1;
-  sim::Faults faults;
-  const sim::Node env_node = sim::parse_json(params, "test");
-  const sim::Node learner_node = sim::parse_json(R"({"population": 6, "episodes": 2})", "test");
-  const auto env = test_systems().registry<EnvRegistry>().prepare("expert_cache", &env_node, kHere, faults);
-  const auto how = test_systems().registry<LearnerRegistry>().prepare("evolution", &learner_node, kHere, faults);
-  faults.throw_if_any();
-  Training training(plan);
-  while (!training.done()) training.advance();
-  return training.policy(env, how);
+  return test::trained("expert_cache", params, "evolution", R"({"population": 6, "episodes": 2})", 4000);
 }
 
 TEST_CASE("an expert cache is shown who may go, and what was loaded counts", "[unit]") {
@@ -226,15 +206,8 @@ TEST_CASE("faults of an expert cache that learns", "[unit]") {
                     Contains("generator: more activated experts than exist"));
   CHECK_THROWS_WITH(refused(R"({"tokens": 1000000, "generator": {"experts": 256}})")(), Contains("at most 2^27"));
   CHECK_THAT(fault_of([&] { (void)cache("learned").make({.experts = 4, .slots = 2}); }), Contains("file"));
-  TrainingPlan plan = test::plan("contextual_bandit", "{}", "lin_ucb", "{}", 400, 1);
-  sim::Faults faults;
-  const sim::Node none = sim::parse_json("{}", "test");
-  const auto env = test_systems().registry<EnvRegistry>().prepare("contextual_bandit", &none, kHere, faults);
-  const auto how = test_systems().registry<LearnerRegistry>().prepare("lin_ucb", &none, kHere, faults);
-  Training training(plan);
-  while (!training.done()) training.advance();
   const std::string other = (scratch.path / "other.policy").string();
-  write_policy(other, training.policy(env, how));
+  write_policy(other, test::trained("contextual_bandit", "{}", "lin_ucb", "{}", 400));
   CHECK_THAT(fault_of([&] { (void)cache("learned", R"({"file": ")" + other + "\"}"); }),
              Contains("expected a policy of the environment 'expert_cache', found one of 'contextual_bandit'"));
 }

@@ -50,16 +50,7 @@ std::string env_params(const Decision& decision, int replicas = 3, const std::st
 /// A short training and what it leaves.
 PolicyFile trained(const Decision& decision, const std::string& learner, const std::string& learner_params,
                    const std::string& params) {
-  TrainingPlan plan = test::plan(decision.env, params, learner, learner_params, 2000, 2);
-  plan.eval_episodes = 1;
-  sim::Faults faults;
-  const sim::Node env_node = sim::parse_json(params, "test"), learner_node = sim::parse_json(learner_params, "test");
-  const auto env = test_systems().registry<EnvRegistry>().prepare(decision.env, &env_node, kHere, faults);
-  const auto how = test_systems().registry<LearnerRegistry>().prepare(learner, &learner_node, kHere, faults);
-  faults.throw_if_any();
-  Training training(plan);
-  while (!training.done()) training.advance();
-  return training.policy(env, how);
+  return test::trained(decision.env, params, learner, learner_params, 2000);
 }
 
 double latencies(const std::string& over, const std::vector<std::string>& set) {
@@ -69,15 +60,6 @@ double latencies(const std::string& over, const std::vector<std::string>& set) {
 std::vector<std::string> put(const Decision& decision, const fs::path& file) {
   const std::string at = std::string("policies.") + decision.name;
   return {at + ".policy=learned", at + ".learned.file=" + file.string()};
-}
-
-std::string fault_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const sim::ConfigError& error) {
-    return error.faults().front().text();
-  }
-  return {};
 }
 
 TEST_CASE("a policy from a file acts in a run as it did in its environment", "[policies][prop]") {

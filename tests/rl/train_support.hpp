@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 
+#include "experiments/rl/policy_file.hpp"
 #include "experiments/rl/training.hpp"
 #include "tests/rl/support.hpp"
 #include "tests/systems.hpp"
@@ -36,6 +38,32 @@ inline TrainingPlan plan(const std::string& env, const std::string& env_params, 
           .eval_episodes = 20,
           .eval_steps = 1000,
           .envs = envs};
+}
+
+/// A short training, and the policy that it leaves.
+inline PolicyFile trained(const std::string& env, const std::string& env_params, const std::string& learner,
+                          const std::string& learner_params, std::int64_t steps) {
+  TrainingPlan how_long = plan(env, env_params, learner, learner_params, steps, 2);
+  how_long.eval_episodes = 1;
+  sim::Faults faults;
+  const sim::Node env_node = sim::parse_json(env_params, "test"),
+                  learner_node = sim::parse_json(learner_params, "test");
+  const auto where = test_systems().registry<EnvRegistry>().prepare(env, &env_node, kHere, faults);
+  const auto how = test_systems().registry<LearnerRegistry>().prepare(learner, &learner_node, kHere, faults);
+  faults.throw_if_any();
+  Training training(how_long);
+  while (!training.done()) training.advance();
+  return training.policy(where, how);
+}
+
+/// The first fault that `act` throws; empty if it throws none.
+inline std::string fault_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const sim::ConfigError& error) {
+    return error.faults().front().text();
+  }
+  return {};
 }
 
 inline std::string bytes_of(Training& training) {

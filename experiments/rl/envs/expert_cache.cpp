@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kOfExpert[] = {"age", "gap", "times", "recent", "recent_long"};
 constexpr std::size_t kEntries = std::size(kOfExpert);
-constexpr std::int64_t kMostDraws = std::int64_t{1} << 27;  ///< a second or two of drawing
+constexpr std::int64_t kMostDraws = std::int64_t{1} << 27;  ///< of an episode, which takes some 4 s
 
 struct ExpertCacheEnvParams {
   std::string trace;
@@ -40,8 +40,7 @@ struct ExpertCacheEnvParams {
                    "Router trace that episodes are parts of; empty: each is drawn by `generator`."),
         sim::field("generator", &P::generator,
                    "Generator of router traces, if there is no `trace`. An episode is one layer of `tokens` tokens, "
-                   "whatever its "
-                   "own `tokens` and `layers` say."),
+                   "whatever its own `tokens` and `layers` say."),
         sim::field("tokens", &P::tokens, Unit::tokens, sim::between(1, 1'000'000), "Tokens of an episode."),
         sim::field("slots", &P::slots, Unit::count, sim::between(1, traces::kMostExpertsOfLayer),
                    "Numbers of slots for experts of the layer, one of which the seed chooses for an episode."),
