@@ -1,10 +1,13 @@
 // Independent pieces of work on a few threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -25,17 +28,19 @@ void parallel_for(std::size_t n, std::size_t jobs, Work work) {
   worker();
 }
 
-/// The same with threads that stay, for many small batches.
+/// Work on threads that stay. Pieces are handed on at any time and begun in that order; the owner, one thread, waits
+/// for what it needs of them.
 class WorkerPool {
  public:
-  /// `jobs` threads, of which the caller of for_each() is one.
+  /// `jobs` threads at work; with one, the owner does the pieces itself while it waits.
   explicit WorkerPool(std::size_t jobs) {
     try {
-      for (std::size_t t = 1; t < jobs; ++t) threads_.emplace_back([this] { loop(); });
+      for (std::size_t t = 0; jobs > 1 && t < jobs; ++t) threads_.emplace_back([this] { loop(); });
     } catch (const std::system_error&) {
       // The host gives no more threads: those there are do the work.
     }
   }
+  /// Pieces that have not begun are dropped.
   ~WorkerPool() {
     {
       const std::lock_guard lock(mutex_);
@@ -46,50 +51,86 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  std::size_t jobs() const { return threads_.size() + 1; }
+  std::size_t jobs() const { return std::max<std::size_t>(1, threads_.size()); }
 
-  /// Calls `work(i)` for 0 … n-1, each once, and returns when all are done. `work` must not throw. One call at a time.
-  void for_each(std::size_t n, const std::function<void(std::size_t)>& work) {
+  /// Hands on pieces, which must not throw.
+  void submit(std::vector<std::function<void()>> pieces) {
     {
       const std::lock_guard lock(mutex_);
-      work_ = &work;
-      size_ = n;
-      next_ = 0;
-      ++batch_;
+      for (auto& piece : pieces) queue_.push_back(std::move(piece));
     }
-    wake_.notify_all();
-    drain(work, n);
+    if (pieces.size() == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+  }
+
+  /// Waits until `ready()`, which is asked at first and whenever a piece has ended, never beside the end of one. It
+  /// must become true by pieces that were handed on.
+  void wait_until(const std::function<bool()>& ready) {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return busy_ == 0; });
-    work_ = nullptr;
+    while (!ready()) {
+      if (!threads_.empty()) {
+        ended_.wait(lock);
+        continue;
+      }
+      const std::function<void()> piece = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      piece();
+      lock.lock();
+    }
+  }
+
+  /// Calls `work(i)` for 0 … n-1, each once, and returns when all are done: the owner and threads that are free, ahead
+  /// of pieces that wait. `work` must not throw.
+  void for_each(std::size_t n, const std::function<void(std::size_t)>& work) {
+    struct Shared {
+      std::atomic<std::size_t> next{0};
+      std::size_t busy = 0;
+    };
+    const auto shared = std::make_shared<Shared>();  // a piece may begin when all is done
+    const auto drain = [shared, n, &work] {
+      for (std::size_t i = shared->next++; i < n; i = shared->next++) work(i);
+    };
+    if (n > 1 && !threads_.empty()) {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t t = 1; t < std::min(n, threads_.size()); ++t)
+        queue_.push_front([this, shared, drain, n] {
+          {
+            const std::lock_guard busy(mutex_);
+            if (shared->next >= n) return;  // `work` may be gone
+            ++shared->busy;
+          }
+          drain();
+          const std::lock_guard busy(mutex_);
+          --shared->busy;
+        });
+      wake_.notify_all();
+    }
+    drain();
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return shared->busy == 0; });
   }
 
  private:
-  void drain(const std::function<void(std::size_t)>& work, std::size_t n) {
-    for (std::size_t i = next_++; i < n; i = next_++) work(i);
-  }
   void loop() {
-    std::size_t seen = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return end_ || (batch_ != seen && work_ != nullptr); });
+      wake_.wait(lock, [&] { return end_ || !queue_.empty(); });
       if (end_) return;
-      seen = batch_;
-      const auto* work = work_;
-      const std::size_t n = size_;
-      ++busy_;
+      const std::function<void()> piece = std::move(queue_.front());
+      queue_.pop_front();
       lock.unlock();
-      drain(*work, n);
+      piece();
       lock.lock();
-      if (--busy_ == 0) idle_.notify_one();
+      ended_.notify_all();
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_, idle_;
-  const std::function<void(std::size_t)>* work_ = nullptr;
-  std::size_t size_ = 0, batch_ = 0, busy_ = 0;
-  std::atomic<std::size_t> next_{0};
+  std::condition_variable wake_, ended_;
+  std::deque<std::function<void()>> queue_;
   bool end_ = false;
   std::vector<std::jthread> threads_;  // last: joined before what they use goes
 };

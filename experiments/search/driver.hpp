@@ -1,9 +1,9 @@
 // Drivers: which points of a space to look at next, given what is known of those before.
 //
-// A driver is asked for a batch of points and told the results, whole batch by whole batch, in the order in which it
-// proposed. It is a pure function of its setup and of what it was told: it sees no clock, no random numbers but its
-// stream's, and not how many threads evaluate. So a search resumes by asking a fresh driver again and telling it the
-// results of the store.
+// A driver is asked for a batch of points and told the results in the order in which it proposed: whole batch by whole
+// batch, or, if it says that it can be asked while points are out, some of them at a time. It is a pure function of its
+// setup and of what it was told: it sees no clock, no random numbers but its stream's, and not how many threads
+// evaluate. So a search resumes by asking a fresh driver again and telling it the results of the store.
 //
 // Contract: points are canonical, and allowed if the space has any that are. At most `most` proposals; fewer (but not
 // none) where the driver's own step is smaller; none if it has nothing more to propose. Drivers need not remember what
@@ -73,6 +73,9 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual std::vector<Proposal> ask(std::size_t most) = 0;
+  /// Whether it can be asked while these points are out, their results still to come: they may be other drivers' too.
+  /// ask() takes them as it was told last. A driver that needs its results first says so by leaving this as it is.
+  virtual bool can_ask(std::span<const Proposal> out) { return out.empty(); }
   virtual void tell(std::span<const Trial> trials) = 0;
   /// Figures of its own progress, for people: acceptance, step sizes, restarts. None decides anything.
   virtual std::vector<std::pair<std::string, double>> statistics() const { return {}; }

@@ -18,56 +18,77 @@ UniqueDriver::Key UniqueDriver::key(const Proposal& proposal) const {
 
 std::vector<Proposal> UniqueDriver::ask(std::size_t most) {
   for (int round = 0;; ++round) {
-    asked_ = inner_->ask(most);
-    if (asked_.empty()) return proposed_ ? std::vector<Proposal>{} : first_points(most);
+    std::vector<Proposal> batch = inner_->ask(most);
+    if (batch.empty()) return proposed_ ? std::vector<Proposal>{} : first_points(most);
     proposed_ = true;
-    std::set<Key> taken;
-    std::vector<Proposal> fresh;
-    for (Proposal& proposal : asked_) {
-      const bool seen = known_.contains(key(proposal)) || taken.contains(key(proposal));
-      if (seen && round >= kStall) {
-        auto other = unseen(proposal.fidelity, taken);
-        if (!other) continue;
-        proposal = *std::move(other);
-      } else if (seen) {
-        continue;
-      }
-      taken.insert(key(proposal));
-      fresh.push_back(proposal);
-    }
+    std::vector<Proposal> fresh = fresh_of(std::move(batch), round >= kStall);
     if (!fresh.empty() || round > kStall) return fresh;
     tell({});  // nothing new: the driver hears what is known and is asked again
   }
 }
 
+void UniqueDriver::ask_for(Proposal proposal, std::vector<Proposal>& fresh) {
+  Key one = key(proposal);
+  out_.insert(one);
+  fresh.push_back(proposal);
+  asked_.push_back({std::move(proposal), std::move(one)});
+}
+
+/// Those of a batch that nobody has seen; with `replace`, unseen ones in the place of the others.
+std::vector<Proposal> UniqueDriver::fresh_of(std::vector<Proposal> batch, bool replace) {
+  std::vector<Proposal> fresh;
+  for (Proposal& proposal : batch) {
+    Key one = key(proposal);
+    if (!seen(one)) {
+      ask_for(std::move(proposal), fresh);
+    } else if (auto other = replace ? unseen(proposal.fidelity) : std::nullopt) {
+      ask_for(*std::move(other), fresh);
+    } else {
+      asked_.push_back({std::move(proposal), std::move(one)});
+    }
+  }
+  return fresh;
+}
+
 /// For a driver that draws no allowed point, because they are so few: what a walk of the grid finds.
 std::vector<Proposal> UniqueDriver::first_points(std::size_t most) {
-  std::set<Key> taken;
-  while (asked_.size() < most) {
-    auto other = unseen(1, taken);
+  std::vector<Proposal> fresh;
+  while (fresh.size() < most) {
+    auto other = unseen(1);
     if (!other) break;
-    taken.insert(key(*other));
-    asked_.push_back(*std::move(other));
+    ask_for(*std::move(other), fresh);
   }
-  return asked_;
+  return fresh;
+}
+
+/// The inner driver waits for known points too, of which it will be told with those that are out.
+bool UniqueDriver::can_ask(std::span<const Proposal> out) {
+  if (out.empty()) return inner_->can_ask({});
+  std::vector<Proposal> all;
+  for (const Asked& one : asked_) all.push_back(one.proposal);
+  return inner_->can_ask(all);
 }
 
 void UniqueDriver::tell(std::span<const Trial> trials) {
-  for (const Trial& trial : trials) known_.emplace(key(trial.proposal), trial.result);
-  if (asked_.empty() && !trials.empty()) return inner_->tell(trials);
+  const bool unasked = asked_.empty();
+  for (const Trial& trial : trials) {
+    const Key one = key(trial.proposal);
+    known_.emplace(one, trial.result);
+    out_.erase(one);
+  }
+  if (unasked && !trials.empty()) return inner_->tell(trials);
   std::vector<Trial> all;
-  for (Proposal& proposal : asked_)
-    if (const auto found = known_.find(key(proposal)); found != known_.end())
-      all.push_back({std::move(proposal), found->second});
-  asked_.clear();
+  std::erase_if(asked_, [&](Asked& one) {
+    if (out_.contains(one.key)) return false;
+    all.push_back({std::move(one.proposal), known_.at(one.key)});
+    return true;
+  });
   inner_->tell(all);
 }
 
-std::optional<Proposal> UniqueDriver::unseen(double fidelity, const std::set<Key>& taken) {
-  const auto fresh = [&](const Point& point) {
-    const Key key{space_.key(point), fidelity};
-    return space_.allowed(point) && !known_.contains(key) && !taken.contains(key);
-  };
+/// A point that nobody has seen, if there is one; what is out becomes known, so there will be none later either.
+std::optional<Proposal> UniqueDriver::unseen(double fidelity) {
+  const auto fresh = [&](const Point& point) { return space_.allowed(point) && !seen({space_.key(point), fidelity}); };
   for (int i = 0; i < kUnseenDraws; ++i)
     if (auto point = space_.sample(random_, 1); point && fresh(*point)) return Proposal{*std::move(point), fidelity};
   const auto size = space_.grid_size();
@@ -78,7 +99,7 @@ std::optional<Proposal> UniqueDriver::unseen(double fidelity, const std::set<Key
     next_grid_ = (next_grid_ + i) % *size;
     return Proposal{std::move(point), fidelity};
   }
-  exhausted_.insert(fidelity);  // what is taken becomes known: there will be none later either
+  exhausted_.insert(fidelity);
   return std::nullopt;
 }
 

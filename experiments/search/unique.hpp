@@ -16,7 +16,8 @@ class UniqueDriver final : public Driver {
  public:
   UniqueDriver(std::unique_ptr<Driver> inner, const Space& space, sim::RandomStream random);
   std::vector<Proposal> ask(std::size_t most) override;
-  /// Results of the last batch that ask() gave, in its order, or of points that nobody asked for.
+  bool can_ask(std::span<const Proposal> out) override;
+  /// Results of points that ask() gave, or of points that nobody asked for.
   void tell(std::span<const Trial> trials) override;
   std::vector<std::pair<std::string, double>> statistics() const override { return inner_->statistics(); }
   std::size_t distinct() const { return known_.size(); }
@@ -24,14 +25,22 @@ class UniqueDriver final : public Driver {
  private:
   using Key = std::pair<std::string, double>;
   Key key(const Proposal& proposal) const;
-  std::optional<Proposal> unseen(double fidelity, const std::set<Key>& taken);
+  struct Asked {
+    Proposal proposal;
+    Key key;
+  };
   std::vector<Proposal> first_points(std::size_t most);
+  std::vector<Proposal> fresh_of(std::vector<Proposal> batch, bool replace);
+  std::optional<Proposal> unseen(double fidelity);
+  bool seen(const Key& key) const { return known_.contains(key) || out_.contains(key); }
+  void ask_for(Proposal proposal, std::vector<Proposal>& fresh);
 
   std::unique_ptr<Driver> inner_;
   const Space& space_;
   sim::RandomStream random_;
   std::map<Key, Evaluation> known_;
-  std::vector<Proposal> asked_;  ///< the inner driver's batch, known points included
+  std::vector<Asked> asked_;     ///< by the inner driver, and not told to it: what is out, known points between
+  std::set<Key> out_;            ///< points that wait for their results
   std::uint64_t next_grid_ = 0;  ///< where the walk for an unseen point goes on
   std::set<double> exhausted_;   ///< fidelities at which a walk found none
   bool proposed_ = false;        ///< the inner driver found a point by itself

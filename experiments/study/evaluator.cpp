@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "experiments/base/stopped.hpp"
 
@@ -62,12 +63,13 @@ Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const E
       store_(store),
       pool_(pool),
       out_(options.out),
-      elsewhere_(options.execute != nullptr),
-      execute_(options.execute ? options.execute : local_runs(pool, study.measures, options.stop)),
+      elsewhere_(options.executor != nullptr),
       stored_inputs_(store.inputs()),
       absent_(study.measures.size()),
       present_(study.measures.size()),
-      next_run_(store.next_run()) {
+      next_run_(store.next_run()),
+      local_(elsewhere_ ? nullptr : std::make_unique<LocalExecutor>(pool, study.measures, options.stop)),
+      executor_(elsewhere_ ? *options.executor : *local_) {
   const fs::path folder = fs::absolute(study.file).lexically_normal().parent_path();
   for (const auto& [path, digest] : stored_inputs_)
     if (digests_.of((folder / path).lexically_normal()) != digest)
@@ -124,40 +126,53 @@ std::optional<Evaluation> Evaluator::known(const Proposal& proposal) {
   return verdict;
 }
 
-std::vector<Evaluation> Evaluator::evaluate(std::span<const Proposal> batch) {
-  for (const Proposal& proposal : batch)
+void Evaluator::submit(std::span<const Proposal> proposals) {
+  for (const Proposal& proposal : proposals)
     if (proposal.fidelity < 1 && !study_.fidelity)
       sim::throw_fault({study_.file.string(), "/fidelity"},
                        fmt::format("expected what makes a run shorter: the driver '{}' asks for {} of one",
                                    study_.search.driver.name, proposal.fidelity));
-  prepare(batch);
-  number_runs();
-  execute();
-  std::vector<Evaluation> results;
-  const auto seeds = static_cast<std::size_t>(study_.seeds.count);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    Evaluation verdict;
-    store_.add_point(row_of(batch[i], i * seeds, verdict));
-    results.push_back(std::move(verdict));
-    ++next_point_;
-    if (on_point) on_point();
+  std::vector<PreparedRun> prepared = prepare(proposals);
+  if (unchecked_ == 0) unchecked_ = proposals.size();
+  std::size_t next = 0;
+  started_ = next_run_;
+  for (const Proposal& proposal : proposals) {
+    OpenPoint& point = open_.emplace_back(OpenPoint{next_point_++, proposal, {}});
+    for (std::int64_t seed = 0; seed < study_.seeds.count; ++seed)
+      point.runs.push_back(numbered(std::move(prepared[next++])));
   }
-  if (std::ssize(batch) > 0) store_.commit_if_due();
-  check_figures(results);
-  return results;
+  start_new_runs();
 }
 
-void Evaluator::prepare(std::span<const Proposal> batch) {
+Evaluation Evaluator::take() {
+  const OpenPoint& point = open_.front();
+  const auto ready = [](const auto& run) { return run->prepared.key.empty() || run->result; };
+  while (!std::all_of(point.runs.begin(), point.runs.end(), ready)) wait_for_runs();
+  Evaluation verdict;
+  store_.add_point(row_of(point, verdict));
+  store_.commit_if_due();
+  for (const auto& run : point.runs)
+    if (const auto found = of_key_.find(run->prepared.key); found != of_key_.end() && run.use_count() == 2)
+      of_key_.erase(found);  // no other point has it
+  open_.pop_front();
+  any_ok_ = any_ok_ || verdict.ok();
+  if (--unchecked_ == 0) check_figures();
+  if (on_point) on_point();
+  return verdict;
+}
+
+/// The configs of proposals, their seeds one after the other.
+std::vector<PreparedRun> Evaluator::prepare(std::span<const Proposal> proposals) {
   const auto seeds = static_cast<std::size_t>(study_.seeds.count);
-  batch_.clear();
-  batch_.resize(batch.size() * seeds);
-  pool_.for_each(batch_.size(), [&](std::size_t i) {
-    const Proposal& proposal = batch[i / seeds];
+  std::vector<PreparedRun> prepared(proposals.size() * seeds);
+  pool_.for_each(prepared.size(), [&](std::size_t i) {
+    const Proposal& proposal = proposals[i / seeds];
     const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(i % seeds);
-    batch_[i].prepared =
+    prepared[i] =
         prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); }, digests_);
-    if (elsewhere_) become_text(batch_[i].prepared);
+    if (elsewhere_) become_text(prepared[i]);
   });
+  return prepared;
 }
 
 void Evaluator::check_inputs(const PreparedRun& run) {
@@ -167,25 +182,25 @@ void Evaluator::check_inputs(const PreparedRun& run) {
   }
 }
 
-/// Numbers go to distinct configs in the order of submission; those that the store has keep theirs.
-void Evaluator::number_runs() {
-  first_of_.clear();
-  const std::int64_t first = next_run_;
-  for (std::size_t i = 0; i < batch_.size(); ++i) {
-    Run& run = batch_[i];
-    if (run.prepared.key.empty()) continue;
-    check_inputs(run.prepared);
-    if (!first_of_.emplace(run.prepared.key, i).second) continue;
-    if (auto stored = store_.find_run(run.prepared.key)) {
-      run.id = stored->first;
-      run.result = std::move(stored->second);
-      run.prepared.experiment.reset();
-      if (run.id >= first) ++next_run_;  // done before an interruption, in this very batch
-    } else {
-      run.id = next_run_++;
-      if (earlier_ != nullptr) take_earlier(run);
-    }
+/// The run of a config. Numbers go to distinct configs in the order of submission; those that the store has keep
+/// theirs.
+std::shared_ptr<Evaluator::Run> Evaluator::numbered(PreparedRun prepared) {
+  if (prepared.key.empty()) return std::make_shared<Run>(Run{.prepared = std::move(prepared)});  // it was refused
+  check_inputs(prepared);
+  std::shared_ptr<Run>& run = of_key_[prepared.key];
+  if (run) return run;
+  run = std::make_shared<Run>(Run{.prepared = std::move(prepared)});
+  if (auto stored = store_.find_run(run->prepared.key)) {
+    run->id = stored->first;
+    run->result = std::move(stored->second);
+    run->prepared.experiment.reset();
+    if (run->id >= next_run_) ++next_run_;  // done before an interruption, for this very point
+    return run;
   }
+  run->id = next_run_++;
+  if (earlier_ != nullptr) take_earlier(*run);
+  if (!run->result) running_.emplace(run->id, run);
+  return run;
 }
 
 /// A run that another store has is this one's too.
@@ -198,16 +213,23 @@ void Evaluator::take_earlier(Run& run) {
   for (std::size_t m = 0; m < present_.size(); ++m) present_[m] = present_[m] || !std::isnan(run.result->figures[m]);
 }
 
-void Evaluator::execute() {
-  std::vector<const PreparedRun*> runs;
-  std::vector<std::size_t> places;
-  for (const auto& [key, place] : first_of_)
-    if (!batch_[place].result) places.push_back(place);
-  std::sort(places.begin(), places.end());
-  for (const std::size_t place : places) runs.push_back(&batch_[place].prepared);
-  execute_(runs, [&](std::size_t i, RunOutcome outcome) {
-    Run& run = batch_[places[i]];
-    store_.add_run(run.id, run.prepared.key, outcome.result);
+void Evaluator::start_new_runs() {
+  std::vector<RunOrder> orders;
+  for (auto run = running_.lower_bound(started_); run != running_.end(); ++run)
+    orders.push_back({run->first, &run->second->prepared});
+  executor_.start(orders);
+}
+
+void Evaluator::wait_for_runs() {
+  std::vector<RunDone> done = executor_.wait();
+  if (done.empty()) {
+    store_.commit();
+    throw Stopped{};
+  }
+  for (auto& [id, outcome] : done) {
+    const auto found = running_.find(id);
+    Run& run = *found->second;
+    store_.add_run(id, run.prepared.key, outcome.result);
     store_.commit_if_due();
     if (outcome.result.status == TrialStatus::ok) {
       any_result_ = true;
@@ -218,39 +240,35 @@ void Evaluator::execute() {
     }
     run.result = std::move(outcome.result);
     run.prepared.experiment.reset();
+    run.prepared.text.clear();
     ++runs_;
-  });
-  const bool all =
-      std::all_of(places.begin(), places.end(), [&](std::size_t p) { return batch_[p].result.has_value(); });
-  if (all) return;
-  store_.commit();
-  throw Stopped{};
+    running_.erase(found);
+  }
 }
 
-std::vector<double> Evaluator::measured(std::size_t first) const {
+std::vector<double> Evaluator::measured(const OpenPoint& point) const {
   std::vector<double> all;
   for (std::size_t m = 0; m < study_.measures.size(); ++m) {
     std::vector<double> values;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(study_.seeds.count); ++s)
-      values.push_back(batch_[first_of_.at(batch_[first + s].prepared.key)].result->figures[m]);
+    for (const auto& run : point.runs) values.push_back(run->result->figures[m]);
     all.push_back(over_seeds(std::move(values), study_.seeds.statistic));
   }
   return all;
 }
 
-PointRow Evaluator::row_of(const Proposal& proposal, std::size_t first, Evaluation& verdict) {
-  PointRow row{.id = next_point_, .repeat = repeat_};
+PointRow Evaluator::row_of(const OpenPoint& point, Evaluation& verdict) const {
+  PointRow row{.id = point.id, .repeat = repeat_};
   bool refused = false;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(study_.seeds.count); ++s) {
-    const PreparedRun& prepared = batch_[first + s].prepared;
-    if (prepared.key.empty()) {
-      if (!refused) verdict = {.status = TrialStatus::failed, .reason = prepared.faults.front().text()};
+  for (std::size_t s = 0; s < point.runs.size(); ++s) {
+    const Run& run = *point.runs[s];
+    const std::string& key = run.prepared.key;
+    if (key.empty()) {
+      if (!refused) verdict = {.status = TrialStatus::failed, .reason = run.prepared.faults.front().text()};
       refused = true;
       continue;
     }
-    const Run& run = batch_[first_of_.at(prepared.key)];
     row.runs.push_back(run.id);
-    row.key = row.key.empty() ? prepared.key : fmt::format("{:016x}", sim::hash_text(row.key + prepared.key));
+    row.key = row.key.empty() ? key : fmt::format("{:016x}", sim::hash_text(row.key + key));
     if (run.result->status <= verdict.status) continue;
     const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(s);
     verdict = {
@@ -258,7 +276,7 @@ PointRow Evaluator::row_of(const Proposal& proposal, std::size_t first, Evaluati
         .reason = study_.seeds.count == 1 ? run.result->reason : fmt::format("seed {}: {}", seed, run.result->reason)};
   }
   if (refused) row.key.clear();
-  judge_row(study_, proposal, verdict.ok() ? measured(first) : std::vector<double>{}, verdict, row);
+  judge_row(study_, point.proposal, verdict.ok() ? measured(point) : std::vector<double>{}, verdict, row);
   return row;
 }
 
@@ -273,8 +291,10 @@ bool Evaluator::decides(std::size_t measure) const {
 }
 
 /// A measure that decides and that no run has is a slip of the study: better told after the first batch than after all.
-void Evaluator::check_figures(std::span<const Evaluation> results) const {
-  if (!any_result_ || std::any_of(results.begin(), results.end(), [](auto& r) { return r.ok(); })) return;
+/// Looked at when all have been taken that were out when it was looked at last.
+void Evaluator::check_figures() {
+  unchecked_ = open_.size();
+  if (!any_result_ || std::exchange(any_ok_, false)) return;
   sim::Faults faults;
   for (std::size_t m = 0; m < present_.size(); ++m)
     if (!present_[m] && !absent_[m].empty() && decides(m))

@@ -1,12 +1,15 @@
 // From proposals to rows: configs, distinct runs, figures over seeds, verdicts of the formulas.
 #pragma once
 
+#include <deque>
+
 #include "experiments/search/search.hpp"
 #include "experiments/study/explore.hpp"
 
 namespace orrery::experiments::study {
 
-class Evaluator {
+/// Runs and judges proposals, and stores points in the order in which they came.
+class Evaluator final : public search::Evaluations {
  public:
   Evaluator(const Study& study, Store& store, WorkerPool& pool, const ExploreOptions& options);
 
@@ -16,11 +19,12 @@ class Evaluator {
   void set_repeat(std::int64_t repeat) { repeat_ = repeat; }
   /// What the store has of the next point in order. Throws sim::ConfigError if it has another point there.
   std::optional<search::Evaluation> known(const search::Proposal& proposal);
-  /// Runs, judges and stores a batch. Throws Stopped when the user stops a study, after what was done has been
-  /// committed.
-  std::vector<search::Evaluation> evaluate(std::span<const search::Proposal> batch);
+  void submit(std::span<const search::Proposal> proposals) override;
+  /// Judges and stores the oldest point that is out. Throws Stopped when the user stops a study, after what was done
+  /// has been committed.
+  search::Evaluation take() override;
 
-  std::int64_t points() const { return next_point_ - 1; }
+  std::int64_t points() const { return next_point_ - 1 - std::ssize(open_); }
   std::int64_t known_points() const { return known_points_; }
   std::int64_t runs() const { return runs_; }
   /// Measures that no run had, each with what is there instead.
@@ -34,15 +38,22 @@ class Evaluator {
     std::int64_t id = 0;
     std::optional<RunResult> result;
   };
-  void prepare(std::span<const search::Proposal> batch);
-  void number_runs();
+  /// A point that is out, and the runs of its seeds; equal configs have one run.
+  struct OpenPoint {
+    std::int64_t id = 0;
+    search::Proposal proposal;
+    std::vector<std::shared_ptr<Run>> runs;
+  };
+  std::vector<PreparedRun> prepare(std::span<const search::Proposal> proposals);
+  std::shared_ptr<Run> numbered(PreparedRun prepared);
   void take_earlier(Run& run);
-  void execute();
+  void start_new_runs();
+  void wait_for_runs();
   void check_inputs(const PreparedRun& run);
-  PointRow row_of(const search::Proposal& proposal, std::size_t first, search::Evaluation& verdict);
-  std::vector<double> measured(std::size_t first) const;
+  PointRow row_of(const OpenPoint& point, search::Evaluation& verdict) const;
+  std::vector<double> measured(const OpenPoint& point) const;
   bool decides(std::size_t measure) const;
-  void check_figures(std::span<const search::Evaluation> results) const;
+  void check_figures();
 
   const Study& study_;
   Store& store_;
@@ -50,15 +61,20 @@ class Evaluator {
   const std::map<std::string, RunResult>* earlier_ = nullptr;
   std::filesystem::path out_;
   bool elsewhere_ = false;  ///< runs are made by other processes
-  ExecuteRuns execute_;
   InputDigests digests_;
   std::map<std::string, std::string> stored_inputs_;
-  std::vector<Run> batch_;                       ///< seeds of the first proposal, of the second …
-  std::map<std::string, std::size_t> first_of_;  ///< key to place in batch_
-  std::vector<std::string> absent_;              ///< by measure, as long as no run had it
+  std::deque<OpenPoint> open_;
+  std::map<std::string, std::shared_ptr<Run>> of_key_;    ///< runs of points that are out
+  std::map<std::int64_t, std::shared_ptr<Run>> running_;  ///< by number; those from `started_` on are to be started
+  std::int64_t started_ = 1;
+  std::vector<std::string> absent_;  ///< by measure, as long as no run had it
   std::vector<bool> present_;
   std::int64_t repeat_ = 0, next_point_ = 1, next_run_ = 1, known_points_ = 0, runs_ = 0;
   bool any_result_ = false;
+  std::size_t unchecked_ = 0;  ///< points to take before figures are looked at
+  bool any_ok_ = false;        ///< among the points taken since that was done last
+  std::unique_ptr<LocalExecutor> local_;
+  Executor& executor_;
 };
 
 /// Cells of a point's parameters and derived figures.

@@ -18,10 +18,12 @@ namespace fs = std::filesystem;
 using search::Proposal;
 using sim::Node;
 
-constexpr std::size_t kSweepBatch = 256;
-constexpr std::size_t kClusterBatch = 8192;  ///< that many workers have something to do, and the way there costs little
-constexpr std::size_t kSample = 16;          ///< points of which one must be readable before anything runs
-constexpr std::uint64_t kWalk = 1'000'000;   ///< most points of a grid worth walking for one that is allowed
+// Points of a sweep are handed in by batches, the next when one of those that are out is done.
+constexpr std::size_t kSweepBatch = 256, kSweepInFlight = 512;
+constexpr std::size_t kClusterBatch = 2048;      ///< the way there costs little
+constexpr std::size_t kClusterInFlight = 16384;  ///< that many workers have something to do
+constexpr std::size_t kSample = 16;              ///< points of which one must be readable before anything runs
+constexpr std::uint64_t kWalk = 1'000'000;       ///< most points of a grid worth walking for one that is allowed
 
 /// Goes through points in order.
 class ListDriver final : public search::Driver {
@@ -32,6 +34,7 @@ class ListDriver final : public search::Driver {
     for (; batch.size() < most && next_ < points_.size(); ++next_) batch.push_back({points_[next_]});
     return batch;
   }
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const search::Trial>) override {}
 
  private:
@@ -47,6 +50,7 @@ std::string identity(const Study& study, bool search) {
   if (search) {
     Node settings = sim::write_params(study.search);
     settings.erase("driver");
+    if (study.search.in_flight <= study.search.batch) settings.erase("in_flight");  // it changes nothing
     node.set("search", std::move(settings));
     node.set("driver", search::DriverRegistry::write_block(study.search.driver));
   }
@@ -88,6 +92,7 @@ std::unique_ptr<search::Driver> make_driver(const Study& study, std::int64_t rep
 search::SearchOptions search_options(const Study& study) {
   search::SearchOptions loop{.budget = study.search.budget,
                              .batch = static_cast<std::size_t>(study.search.batch),
+                             .in_flight = static_cast<std::size_t>(study.search.in_flight),
                              .patience = study.search.patience,
                              .gain = study.search.gain};
   for (const Point& point : study.first) loop.first.push_back({point});
@@ -170,10 +175,12 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
   evaluator.on_point = [&] {
     if (options.progress) options.progress(evaluator.points(), total ? std::optional(*total + free) : total);
   };
+  const bool cluster = options.executor != nullptr;
   search::SearchOptions loop = options.search
                                    ? search_options(study)
                                    : search::SearchOptions{.budget = std::numeric_limits<std::int64_t>::max(),
-                                                           .batch = options.execute ? kClusterBatch : kSweepBatch};
+                                                           .batch = cluster ? kClusterBatch : kSweepBatch,
+                                                           .in_flight = cluster ? kClusterInFlight : kSweepInFlight};
   loop.keep = false;
   if (options.search) {
     loop.first.insert(loop.first.begin(), earlier.known.begin(), earlier.known.end());
@@ -186,13 +193,12 @@ ExploreResult explore(const Study& study, const ExploreOptions& options) {
     store.commit();
     throw Stopped{};
   };
-  const auto evaluate = [&](std::span<const Proposal> batch) { return evaluator.evaluate(batch); };
   try {
     for (std::int64_t repeat = 0; repeat < (options.search ? study.search.repeats : 1); ++repeat) {
       evaluator.set_repeat(repeat);
       const auto driver = options.search ? make_driver(study, repeat)
                                          : std::make_unique<ListDriver>(sweep_points(study, &result.forbidden));
-      (void)search::run_search(*driver, evaluate, loop);
+      (void)search::run_search(*driver, evaluator, loop);
     }
     store.finish();
   } catch (const Stopped&) {

@@ -25,7 +25,7 @@ struct ExploreOptions {
   bool any_build = false;
   std::function<void(std::int64_t done, std::optional<std::int64_t> total)> progress;  ///< may be empty
   std::function<bool()> stop;                                                          ///< may be empty
-  ExecuteRuns execute;  ///< on other machines, of configs as texts; empty: `jobs` threads of this process
+  Executor* executor = nullptr;  ///< on other machines, of configs as texts; none: `jobs` threads of this process
 };
 
 struct ExploreResult {

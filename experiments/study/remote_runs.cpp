@@ -6,19 +6,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
-#include <thread>
+#include <utility>
 
 #include "experiments/study/protocol.hpp"
 
 namespace orrery::experiments::study {
 namespace {
 
-constexpr int kLookMs = 100;             ///< between looks at `stop`
-constexpr std::size_t kWrite = 1 << 16;  ///< bytes that are written together
+constexpr int kLookMs = 100;  ///< between looks at `stop`
 
 struct Pipe {
   int read = -1, write = -1;
@@ -36,22 +36,32 @@ RemoteRuns::RemoteRuns(const std::vector<std::string>& command, std::string name
                        std::function<bool()> stop)
     : name_(std::move(name)), study_(study), stop_(std::move(stop)) {
   std::signal(SIGPIPE, SIG_IGN);  // a process that ended is an answer that does not come
-  start(command);
+  start_process(command);
   std::string greeting;
   write(protocol_header(study).dump() + "\n");
-  if (next_line(greeting) == Line::read) return;
+  if (next_line(greeting) == Line::read) {
+    writer_ = std::jthread([this] { write_orders(); });
+    return;
+  }
   kill();
   sim::throw_fault({name_, ""}, "expected a cluster that answers, found none");
 }
 
 RemoteRuns::~RemoteRuns() {
+  if (!out_.empty()) kill();  // nobody waits for these: and a write that hangs ends
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  changed_.notify_one();
+  if (writer_.joinable()) writer_.join();
   ::close(to_);
   ::close(from_);
   int status = 0;
   waitpid(child_, &status, 0);
 }
 
-void RemoteRuns::start(const std::vector<std::string>& command) {
+void RemoteRuns::start_process(const std::vector<std::string>& command) {
   std::vector<char*> raw;
   for (const std::string& word : command) raw.push_back(const_cast<char*>(word.c_str()));
   raw.push_back(nullptr);
@@ -74,7 +84,7 @@ void RemoteRuns::kill() const {
   ::kill(child_, SIGTERM);
 }
 
-bool RemoteRuns::write(std::string text) const {
+bool RemoteRuns::write(std::string_view text) const {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = ::write(to_, text.data() + at, text.size() - at);
     if (n < 0 && errno == EINTR) continue;
@@ -104,41 +114,47 @@ RemoteRuns::Line RemoteRuns::next_line(std::string& line) {
   return Line::read;
 }
 
-void RemoteRuns::operator()(std::span<const PreparedRun* const> runs,
-                            const std::function<void(std::size_t, RunOutcome)>& done) {
-  const std::int64_t first = next_id_;
-  next_id_ += std::ssize(runs);
-  // Both pipes hold little: one thread fills the one while this one empties the other.
-  std::jthread writer([&] {
-    std::string lines;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      lines += protocol_request(first + static_cast<std::int64_t>(i), *runs[i]) + "\n";
-      if (lines.size() < kWrite && i + 1 < runs.size()) continue;
-      if (!write(std::exchange(lines, {}))) return;
-    }
-  });
-  std::vector<bool> answered(runs.size(), false);
-  const auto broken = [&](const std::string& what) { sim::throw_fault({name_, ""}, what); };
-  try {
-    std::string line;
-    for (std::size_t left = runs.size(); left > 0;) {
-      const Line read = next_line(line);
-      if (read == Line::stopped) return kill();  // and the writer's pipe breaks
-      if (read == Line::ended) broken("the cluster is gone; what was done is in the store, the same command goes on");
-      const sim::Node node = sim::parse_json(line, name_);
-      const sim::Node* id = node.find("id");
-      const std::int64_t place = id != nullptr && id->is_number() ? id->as_integer() - first : -1;
-      if (place < 0 || place >= std::ssize(runs)) broken("expected an answer to a run that was asked for");
-      const auto i = static_cast<std::size_t>(place);
-      if (answered[i]) continue;  // a worker that was taken for lost
-      answered[i] = true;
-      --left;
-      done(i, protocol_answer(node, study_.measures));
-    }
-  } catch (...) {
-    kill();
-    throw;
+void RemoteRuns::start(std::span<const RunOrder> orders) {
+  std::string lines;
+  for (const RunOrder& order : orders) {
+    lines += protocol_request(order.id, *order.run) + "\n";
+    out_.insert(order.id);
+    last_ = std::max(last_, order.id);
   }
+  {
+    const std::lock_guard lock(mutex_);
+    unsent_ += lines;
+  }
+  changed_.notify_one();
+}
+
+void RemoteRuns::write_orders() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return end_ || !unsent_.empty(); });
+    if (end_) return;
+    const std::string text = std::exchange(unsent_, {});
+    lock.unlock();
+    if (!write(text)) return;  // a process that ended: its answers do not come either
+    lock.lock();
+  }
+}
+
+std::vector<RunDone> RemoteRuns::wait() {
+  const auto broken = [&](const std::string& what) { sim::throw_fault({name_, ""}, what); };
+  std::vector<RunDone> done;
+  std::string line;
+  while (done.empty() || has_line()) {
+    const Line read = next_line(line);
+    if (read == Line::stopped) return done;
+    if (read == Line::ended) broken("the cluster is gone; what was done is in the store, the same command goes on");
+    const sim::Node node = sim::parse_json(line, name_);
+    const sim::Node* id = node.find("id");
+    const std::int64_t number = id != nullptr && id->is_number() ? id->as_integer() : -1;
+    if (number < 1 || number > last_) broken("expected an answer to a run that was asked for");
+    if (out_.erase(number) > 0) done.push_back({number, protocol_answer(node, study_.measures)});  // else come twice
+  }
+  return done;
 }
 
 }  // namespace orrery::experiments::study

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <exception>
+#include <utility>
 
 #include "experiments/base/figures.hpp"
 #include "experiments/base/run_folder.hpp"
@@ -100,26 +100,44 @@ std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span
   }
 }
 
-ExecuteRuns local_runs(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop) {
-  return [&pool, measures, stop = std::move(stop)](std::span<const PreparedRun* const> runs, const auto& done) {
-    std::mutex mutex;
-    std::exception_ptr error;
-    std::atomic<bool> broken{false};
-    pool.for_each(runs.size(), [&](std::size_t i) {
-      if (broken || (stop && stop())) return;
-      auto outcome = run_experiment(*runs[i]->experiment, measures, stop);
-      if (!outcome) return;
-      const std::lock_guard lock(mutex);
-      if (error) return;
-      try {
-        done(i, *std::move(outcome));
-      } catch (...) {
-        error = std::current_exception();
-        broken = true;
-      }
-    });
-    if (error) std::rethrow_exception(error);
-  };
+LocalExecutor::LocalExecutor(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop)
+    : pool_(pool),
+      measures_(measures),
+      stop_([this, stop = std::move(stop)] { return dropped_ || (stop && stop()); }) {}
+
+LocalExecutor::~LocalExecutor() {
+  dropped_ = true;
+  pool_.wait_until([&] {
+    const std::lock_guard lock(mutex_);
+    return out_ == 0;
+  });
+}
+
+void LocalExecutor::start(std::span<const RunOrder> orders) {
+  std::vector<std::function<void()>> pieces;
+  for (const RunOrder& order : orders) pieces.emplace_back([this, order] { run(order); });
+  {
+    const std::lock_guard lock(mutex_);
+    out_ += orders.size();
+  }
+  pool_.submit(std::move(pieces));
+}
+
+void LocalExecutor::run(const RunOrder& order) {
+  std::optional<RunOutcome> outcome;
+  if (!stop_()) outcome = run_experiment(*order.run->experiment, measures_, stop_);
+  const std::lock_guard lock(mutex_);
+  if (outcome) done_.push_back({order.id, *std::move(outcome)});
+  --out_;
+}
+
+std::vector<RunDone> LocalExecutor::wait() {
+  pool_.wait_until([&] {
+    const std::lock_guard lock(mutex_);
+    return !done_.empty() || out_ == 0;
+  });
+  const std::lock_guard lock(mutex_);
+  return std::exchange(done_, {});
 }
 
 }  // namespace orrery::experiments::study

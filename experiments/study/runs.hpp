@@ -1,9 +1,10 @@
 // Runs of a study: a config becomes an experiment with a key, the experiment becomes figures.
 //
-// This is the seam where another machine plugs in: whatever executes runs gets them with their keys and gives results
-// back in any order (local_runs here, remote_runs.hpp over a pipe).
+// This is the seam where another machine plugs in: an Executor gets runs with their keys and gives results back in any
+// order (LocalExecutor here, remote_runs.hpp over a pipe).
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -55,12 +56,48 @@ struct RunOutcome {
 std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span<const Measure> measures,
                                          const std::function<bool()>& stop);
 
-/// Runs experiments; calls done(i, outcome) for each as it ends, in any order, by one thread at a time. Those that are
-/// left when `stop` says so are not done. What `done` throws ends it, and is thrown.
-using ExecuteRuns = std::function<void(std::span<const PreparedRun* const> runs,
-                                       const std::function<void(std::size_t, RunOutcome)>& done)>;
+/// A run that is handed on, and what came of one; `id` is the caller's.
+struct RunOrder {
+  std::int64_t id = 0;
+  const PreparedRun* run = nullptr;
+};
+struct RunDone {
+  std::int64_t id = 0;
+  RunOutcome outcome;
+};
 
-/// On threads of this process. Everything given must outlive it.
-ExecuteRuns local_runs(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop);
+/// Where runs are made. For one thread.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// Hands on runs at any time. They stay where they are until their results have come, or this has gone.
+  virtual void start(std::span<const RunOrder> orders) = 0;
+  /// Waits for results, and gives those that are there, in any order; none only once the user stops the study. Throws
+  /// sim::ConfigError if none can come.
+  virtual std::vector<RunDone> wait() = 0;
+};
+
+/// Threads of this process. Everything given must outlive it.
+class LocalExecutor final : public Executor {
+ public:
+  LocalExecutor(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop);
+  /// Ends the runs that are out.
+  ~LocalExecutor() override;
+  LocalExecutor(const LocalExecutor&) = delete;
+  LocalExecutor& operator=(const LocalExecutor&) = delete;
+  void start(std::span<const RunOrder> orders) override;
+  std::vector<RunDone> wait() override;
+
+ private:
+  void run(const RunOrder& order);
+
+  WorkerPool& pool_;
+  std::span<const Measure> measures_;
+  std::function<bool()> stop_;  ///< the user's, or that nobody waits any more
+  std::atomic<bool> dropped_{false};
+  std::mutex mutex_;
+  std::vector<RunDone> done_;
+  std::size_t out_ = 0;
+};
 
 }  // namespace orrery::experiments::study

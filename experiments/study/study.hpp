@@ -71,7 +71,7 @@ struct SeedsParams {
 };
 
 struct SearchParams {
-  std::int64_t budget = 100, batch = 8, seed = 1, repeats = 1, patience = 0;
+  std::int64_t budget = 100, batch = 8, in_flight = 0, seed = 1, repeats = 1, patience = 0;
   double gain = 1e-3;
   std::vector<sim::Node> first;
   search::DriverRegistry::Choice driver;
@@ -84,6 +84,9 @@ struct SearchParams {
                    "Number of points that a search evaluates."),
         sim::field("batch", &S::batch, Unit::count, sim::between(1, 1e5),
                    "Points that the driver proposes at once; it gets their results together."),
+        sim::field("in_flight", &S::in_flight, Unit::count, sim::between(0, 1e5),
+                   "Most points that are out at a time: as soon as the oldest `batch` of them are done, the driver is "
+                   "told and asked for more. 0, and all up to `batch`: it waits for the whole batch."),
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
                    "Independent searches, with seeds from `seed` on."),

@@ -82,10 +82,66 @@ class SearchTest(unittest.TestCase):
         self.assertIn("gain", points["reason"].iloc[3])
         self.assertEqual(points["violation"].iloc[0], 0.5)  # 3 against 2: half of the bound
         self.assertEqual(list(search.front.index), [3])  # the first breaks the limit
-        self.assertEqual([len(search.ask(9)), ], [2])  # six in all
-        for trial in search._waiting[:]:
+        last = search.ask(9)
+        self.assertEqual(len(last), 2)  # six in all
+        for trial in last:
             search.tell(trial, {"cost": 1, "gain": 1})
         self.assertEqual(search.ask(), [])
+
+    def test_ask_while_points_are_out(self):
+        """Results come in any order; what is proposed does not depend on it."""
+        seen = []
+        for order in ((0, 1, 2, 3), (3, 1, 0, 2)):
+            search = orrery.Search(SPACE, "cost", "bayesian", evaluations=20, in_flight=4)
+            out = search.ask(4)
+            self.assertEqual(search.room(), 0)
+            with self.assertRaisesRegex(RuntimeError, "as many points are out as in_flight allows: .*point 1 first"):
+                search.ask(1)
+            told = 0
+            while out:
+                for trial in [out[place] for place in order if place < len(out)]:
+                    search.tell(trial, bowl(**trial.parameters))
+                    out.remove(trial)
+                    told += 1
+                    out += search.ask(1) if search.room(1) else []
+            self.assertEqual(told, 20)
+            self.assertEqual(search.ask(), [])
+            seen.append(search.points)
+        self.assertTrue(seen[0].equals(seen[1]))
+        # A generation of two: what comes after it needs its results, in_flight or not.
+        search = orrery.Search(SPACE, "cost", {"policy": "cma_es", "cma_es": {"population": 2}}, in_flight=9)
+        out = search.ask(2)
+        with self.assertRaisesRegex(RuntimeError, "the driver 'cma_es' needs more results: .*point 1 first"):
+            search.ask(1)
+        self.assertEqual(search.room(1), 0)
+        for trial in reversed(out):
+            search.tell(trial, bowl(**trial.parameters))
+        self.assertEqual(len(search.ask(1)), 1)
+
+    def test_points_in_flight(self):
+        """Those of the command, whatever the threads, and after an interruption."""
+        with tempfile.TemporaryDirectory() as home:
+            for driver in ("tpe", "bayesian", "genetic", "successive_halving", "beam"):
+                given = (SPACE, "cost", driver, 30)
+                through = orrery.search(bowl, *given, batch=1, in_flight=6)
+                self.assertEqual(len(through.points), 30)
+                threads = orrery.search(bowl, *given, batch=1, in_flight=6, jobs=3)
+                self.assertTrue(threads.points.equals(through.points))
+                calls = []
+
+                def some(x, kind):
+                    calls.append(x)
+                    if len(calls) in (8, 20):
+                        raise KeyboardInterrupt
+                    return bowl(x, kind)
+
+                store = pathlib.Path(home) / f"{driver}.sqlite"
+                for _ in range(2):
+                    with self.assertRaises(KeyboardInterrupt):
+                        orrery.search(some, *given, batch=1, in_flight=6, out=store)
+                found = orrery.search(some, *given, batch=1, in_flight=6, out=store)
+                self.assertEqual(len(calls), 32)  # two of them ended by the interrupts
+                self.assertTrue(found.points.equals(through.points), driver)
 
     def test_exceptions_are_results(self):
         def fails(x):

@@ -1,7 +1,10 @@
 // Sweeps and searches: the same rows for any number of threads and however often interrupted.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <sstream>
+#include <thread>
 
+#include "experiments/study/protocol.hpp"
 #include "study_support.hpp"
 
 namespace orrery::experiments::study::test_explore {
@@ -51,6 +54,72 @@ TEST_CASE("a search: the same rows for any number of threads, and over repeats",
   });
   CHECK(rows == 24);
   CHECK(second == 12);
+}
+
+/// Gives results one by one, those of the latest run first.
+class Backwards final : public Executor {
+ public:
+  explicit Backwards(const Study& study) : study_(study) {}
+  void start(std::span<const RunOrder> orders) override { out_.insert(out_.end(), orders.begin(), orders.end()); }
+  std::vector<RunDone> wait() override {
+    most = std::max(most, out_.size());
+    const RunOrder order = out_.back();
+    out_.pop_back();
+    std::istringstream in(protocol_header(study_).dump() + "\n" + protocol_request(order.id, *order.run) + "\n");
+    std::ostringstream out;
+    evaluate_points(test_systems(), in, out);
+    const std::string answer = out.str().substr(out.str().find('\n') + 1);
+    return {{order.id, protocol_answer(sim::parse_json(answer, "answer"), study_.measures)}};
+  }
+  std::size_t most = 0;  ///< runs that were out at a time
+
+ private:
+  const Study& study_;
+  std::vector<RunOrder> out_;
+};
+
+std::string search_with(const std::string& settings) {
+  return study_json(R"("parameters": [
+      {"name": "budget", "path": "policies.batching.sarathi.token_budget", "range": [64, 2048], "type": "integer"},
+      {"name": "rate", "path": "workload.rate_scale", "range": [0.5, 4], "scale": "log"}], )" +
+                    kGoals + R"(, "search": {"budget": 14, )" + settings + "}");
+}
+
+TEST_CASE("a search with points in flight: the same rows in whatever order runs end", "[study]") {
+  Scratch scratch;
+  for (const char* driver : {"tpe", "genetic"}) {
+    INFO(driver);
+    const std::string policy = R"({"policy": ")" + std::string(driver) + R"("})";
+    const Study study = read(scratch, search_with(R"("batch": 1, "in_flight": 4, "driver": )" + policy));
+    const std::string name = driver;
+    const std::string one = explored(study, scratch / (name + "1"), true, 1);
+    CHECK(explored(study, scratch / (name + "3"), true, 3) == one);
+    Backwards backwards(study);
+    (void)explore(study, {.search = true, .out = scratch / (name + "back"), .executor = &backwards});
+    CHECK(dump(scratch / (name + "back")) == one);
+    CHECK(backwards.most == 4);
+    for (int first = 2; first < 12; first += 3) {
+      const fs::path out = scratch / (name + "parts" + std::to_string(first));
+      int allowed = first;  // of the times that it asks whether to stop; more each time, so that it ends
+      std::int64_t runs = 0;
+      for (bool done = false; !done; ++allowed) {
+        std::atomic<int> asked = 0;
+        const auto result =
+            explore(study, {.search = true, .out = out, .jobs = 2, .stop = [&] { return ++asked > allowed; }});
+        runs += result.runs;
+        done = !result.interrupted;
+      }
+      CHECK(runs == 14);
+      CHECK(dump(out) == one);
+    }
+  }
+}
+
+TEST_CASE("in_flight is part of a search only where it changes something", "[study]") {
+  Scratch scratch;
+  const auto store = [&](const char* settings) { return default_store(read(scratch, search_with(settings)), true); };
+  CHECK(store(R"("batch": 4, "in_flight": 4)") == store(R"("batch": 4)"));
+  CHECK(store(R"("batch": 4, "in_flight": 5)") != store(R"("batch": 4)"));
 }
 
 TEST_CASE("stopped after each number of runs and taken up again: the same rows, nothing run twice", "[study]") {
@@ -155,6 +224,35 @@ TEST_CASE("worker pools do every piece once, batch after batch", "[study]") {
     std::vector<std::atomic<int>> done(n);
     pool.for_each(n, [&](std::size_t i) { ++done[i]; });
     for (const auto& count : done) REQUIRE(count == 1);
+  }
+}
+
+TEST_CASE("worker pools do pieces that are handed on, and those of for_each ahead of them", "[study]") {
+  for (const std::size_t jobs : {1, 3}) {
+    INFO(jobs);
+    std::atomic<int> done = 0;
+    std::atomic<bool> open = jobs == 1;  // with one thread the owner does them, and must not wait for itself
+    {
+      WorkerPool pool(jobs);
+      std::vector<std::function<void()>> pieces;
+      for (int i = 0; i < 20; ++i)
+        pieces.emplace_back([&] {
+          while (!open) std::this_thread::yield();
+          ++done;
+        });
+      pool.submit(std::move(pieces));
+      std::atomic<int> ahead = 0;
+      pool.for_each(50, [&](std::size_t) { ++ahead; });  // all threads are at pieces that wait
+      CHECK(ahead == 50);
+      CHECK(done == 0);
+      open = true;
+      pool.wait_until([&] { return done >= 5; });
+      CHECK(done >= 5);
+      if (jobs == 1) CHECK(done == 5);  // no piece that nobody waits for
+    }
+    const int at_end = done;
+    CHECK(at_end <= 20);
+    CHECK(at_end == done);  // what had not begun is dropped, and no thread is left
   }
 }
 

@@ -86,7 +86,7 @@ int explore_study(const study::Study& one, const ExploreCommand& options) {
   std::optional<study::RemoteRuns> cluster;
   if (!options.cluster.empty()) {
     cluster.emplace(cluster_command(options), options.cluster, one, how.stop);
-    how.execute = std::ref(*cluster);
+    how.executor = &*cluster;
   }
   study::ExploreResult result;
   {

@@ -54,7 +54,7 @@ class AnnealingDriver final : public Driver {
   std::vector<Proposal> ask(std::size_t most) override {
     std::vector<Proposal> batch;
     while (batch.size() < most) {
-      const bool warm = told_ + std::ssize(batch) < params_.warmup || !here_;
+      const bool warm = told_ + out_ + std::ssize(batch) < params_.warmup || !here_;
       auto next = warm ? space_.sample(random_) : neighbour(space_, here_->proposal.point, width(), random_);
       if (!next && !warm) next = space_.sample(random_);
       if (!next) break;
@@ -63,6 +63,10 @@ class AnnealingDriver final : public Driver {
     return batch;
   }
 
+  bool can_ask(std::span<const Proposal> out) override {
+    out_ = std::ssize(out);
+    return true;
+  }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       if (told_++ < params_.warmup && trial.result.ok()) scale_.push_back(trial.result.objectives[0]);
@@ -116,7 +120,7 @@ class AnnealingDriver final : public Driver {
   std::optional<Trial> here_, best_;
   std::vector<double> scale_;
   double spread_ = 1;
-  std::int64_t told_ = 0, since_best_ = 0, accepted_ = 0;
+  std::int64_t told_ = 0, out_ = 0, since_best_ = 0, accepted_ = 0;
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ class AntColonyDriver final : public Driver {
     return proposals(most, [&] { return walk(); });
   }
 
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       ants_.push_back(trial);

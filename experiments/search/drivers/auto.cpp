@@ -49,19 +49,14 @@ class AutoDriver final : public Driver {
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    if (switch_at_ > 0 && std::ssize(told_) >= switch_at_) {
-      switch_at_ = 0;
-      const bool reals = std::ranges::all_of(
-          setup_.space->parameters(), [](const Parameter& p) { return p.kind == ParameterKind::real && !p.counts; });
-      const bool both = reals && setup_.limits == 0;
-      use(both ? "cma_es" : "annealing", both ? 3 : 4);
-      inner_->tell(told_);
-      other_ = made("trust_region");
-      other_->tell(told_);
-      told_.clear();
-    }
+    switch_if_due();
     if (other_) std::swap(inner_, other_);
     return inner_->ask(most);
+  }
+
+  bool can_ask(std::span<const Proposal> out) override {
+    switch_if_due();
+    return (other_ ? other_ : inner_)->can_ask(out);
   }
 
   void tell(std::span<const Trial> trials) override {
@@ -77,6 +72,18 @@ class AutoDriver final : public Driver {
   }
 
  private:
+  void switch_if_due() {
+    if (switch_at_ == 0 || std::ssize(told_) < switch_at_) return;
+    switch_at_ = 0;
+    const bool reals = std::ranges::all_of(
+        setup_.space->parameters(), [](const Parameter& p) { return p.kind == ParameterKind::real && !p.counts; });
+    const bool both = reals && setup_.limits == 0;
+    use(both ? "cma_es" : "annealing", both ? 3 : 4);
+    inner_->tell(told_);
+    other_ = made("trust_region");
+    other_->tell(told_);
+    told_.clear();
+  }
   void use(const std::string& name, double place) {
     inner_ = made(name);
     chosen_ = place;

@@ -4,8 +4,9 @@
 // the next point is the one of the largest expected improvement, for two objectives of the largest expected hypervolume
 // improvement, for more that of a random weighing (ParEGO, Knowles 2006), times the probability of being feasible. What
 // did not run is learned by a process over labels, +1 and below 0; each limit by one over its margins (met_labels). In
-// a batch each point is believed to give its mean before the next is chosen (kriging believer, Ginsbourger 2010). No
-// point is proposed twice. Small spaces are weighed whole, others at random and near good points.
+// a batch each point is believed to give its mean before the next is chosen (kriging believer, Ginsbourger 2010), as
+// are points that are out. No point is proposed twice. Small spaces are weighed whole, others at random and near good
+// points.
 #include <algorithm>
 #include <cmath>
 
@@ -117,16 +118,19 @@ class BayesianDriver final : public Driver {
     std::vector<Proposal> batch;
     bool models = false;
     while (batch.size() < most) {
-      const bool random = std::ssize(told_) + std::ssize(batch) < params_.initial || told_.empty();
+      const std::size_t proposed = told_.size() + out_.size() + batch.size();
+      const bool random = static_cast<std::int64_t>(proposed) < params_.initial || told_.empty();
       std::optional<Point> point;
       if (random) {
-        point = first_point(told_.size() + batch.size());
+        point = first_point(proposed);
       } else {
         const auto part = parts_.due(params_.explore);
         if (batch.empty() && !part) point = ok_.size() < told_.size() ? std::nullopt : descent_.propose();
+        if (point && is_out(*point)) point.reset();  // the descent hears of it all the same
         if (!point && parts_.empty() && descent_.wants_others()) point = candidates_.any(random_);
         if (!point) {
           if (!models) learn();
+          if (!models) believe_out();
           models = true;
           point = suggest(part);
         }
@@ -138,6 +142,15 @@ class BayesianDriver final : public Driver {
     }
     if (models) forget_beliefs();
     return batch;
+  }
+
+  bool can_ask(std::span<const Proposal> out) override {
+    out_.clear();
+    for (const Proposal& proposal : out) {
+      candidates_.mark(proposal.point);
+      out_.push_back(inputs_.coordinates_of(proposal.point));
+    }
+    return true;
   }
 
   void tell(std::span<const Trial> trials) override {
@@ -394,6 +407,13 @@ class BayesianDriver final : public Driver {
     }
     for (GpLearner& learner : objectives_) learner.believe(point);
   }
+  bool is_out(const Point& point) const {
+    return std::find(out_.begin(), out_.end(), inputs_.coordinates_of(point)) != out_.end();
+  }
+  /// What is out gives its mean too.
+  void believe_out() {
+    for (const Coordinates& point : out_) believe(point);
+  }
   void forget_beliefs() {
     runs_.forget_beliefs();
     for (GpLearner& learner : limits_) learner.forget_beliefs();
@@ -409,6 +429,7 @@ class BayesianDriver final : public Driver {
   std::vector<Told> told_;
   std::vector<std::size_t> ok_;          ///< of told_, those with a result
   std::vector<Coordinates> all_, good_;  ///< of told_; of ok_
+  std::vector<Coordinates> out_;         ///< of points whose results are still to come
   std::vector<std::size_t> feasible_;    ///< of told_
   GpLearner runs_;
   SpaceParts parts_;

@@ -79,6 +79,7 @@ class BottleneckDriver final : public Driver {
     return batch;
   }
 
+  bool can_ask(std::span<const Proposal> out) override { return next_ < wave_.size() || out.empty(); }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) hear(trial);
   }

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "experiments/search/cma.hpp"
-#include "experiments/search/moves.hpp"
+#include "experiments/search/waiting.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -42,29 +42,34 @@ struct CmaEsParams {
 class CmaEsDriver final : public Driver {
  public:
   CmaEsDriver(const CmaEsParams& params, const DriverSetup& setup)
-      : params_(params), space_(*setup.space), random_(setup.random) {
+      : params_(params), space_(*setup.space), random_(setup.random), steps_(space_) {
     const double usual = 4 + std::floor(3 * sim::det_log(static_cast<double>(std::max<std::size_t>(1, space_.size()))));
     lambda_ = params_.population > 0 ? static_cast<double>(params_.population) : usual;
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    asked_.clear();
-    steps_.clear();
+    steps_.begin();
     if (!cma_ && !begin()) return {};
-    while (asked_.size() < most) {
+    if (steps_.size() > 0) most = std::min(most, cma_->lambda() - waiting());
+    std::vector<Proposal> batch;
+    while (batch.size() < most) {
       auto [point, step] = sample();
       if (!point) break;
-      asked_.push_back({*std::move(point)});
-      steps_.push_back(std::move(step));
+      steps_.add(*point, std::move(step));
+      batch.push_back({*std::move(point)});
     }
-    return asked_;
+    return batch;
+  }
+
+  /// Only within a generation: a step is one from the mean of its time.
+  bool can_ask(std::span<const Proposal> out) override {
+    steps_.keep(out);
+    return steps_.size() == 0 || (cma_ && waiting() < cma_->lambda());
   }
 
   void tell(std::span<const Trial> trials) override {
-    const auto answers = answered(space_, asked_, trials);
-    for (std::size_t i = 0; i < trials.size(); ++i)
-      if (answers[i]) heard_.push_back({trials[i].result, steps_[*answers[i]]});
-    asked_.clear();
+    for (const Trial& trial : trials)
+      if (auto step = steps_.take(trial.proposal.point)) heard_.push_back({trial.result, *std::move(step)});
     if (cma_ && heard_.size() >= cma_->lambda()) learn();
   }
 
@@ -75,6 +80,8 @@ class CmaEsDriver final : public Driver {
   }
 
  private:
+  /// Of this generation: those with their results, and those that are out.
+  std::size_t waiting() const { return heard_.size() + steps_.size(); }
   static constexpr int kTries = 100;  ///< places that are outside or not allowed before one is clipped or drawn
 
   struct Heard {
@@ -179,8 +186,7 @@ class CmaEsDriver final : public Driver {
   double lambda_;
   std::optional<CmaDistribution> cma_;
   Eigen::VectorXd stretch_;
-  std::vector<Proposal> asked_;
-  std::vector<Eigen::VectorXd> steps_;
+  Waiting<Eigen::VectorXd> steps_;
   std::vector<Heard> heard_;
   std::vector<double> history_;  ///< best value of each generation
   std::int64_t runs_ = 0, flats_ = 0;

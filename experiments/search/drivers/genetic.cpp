@@ -49,6 +49,7 @@ class GeneticDriver final : public Driver {
     return proposals(most, [&] { return parents_.empty() ? space_.sample(random_) : child(); });
   }
 
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       children_.push_back(trial);

@@ -37,6 +37,7 @@ class GridDriver final : public Driver {
     }
     return batch;
   }
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

@@ -49,6 +49,7 @@ class HillClimbingDriver final : public Driver {
     return batch;
   }
 
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       if (!here_ || better(trial.result, here_->result)) {

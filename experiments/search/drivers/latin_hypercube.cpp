@@ -53,6 +53,7 @@ class LatinHypercubeDriver final : public Driver {
       return space_.from_units(design_[next_++]);
     });
   }
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

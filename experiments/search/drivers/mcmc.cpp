@@ -12,7 +12,7 @@
 #include <cmath>
 #include <optional>
 
-#include "experiments/search/moves.hpp"
+#include "experiments/search/waiting.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -62,31 +62,40 @@ double sample_variance(std::span<const double> x) {
 class McmcDriver final : public Driver {
  public:
   McmcDriver(const McmcParams& params, const DriverSetup& setup)
-      : params_(params), space_(*setup.space), random_(setup.random), chains_(static_cast<std::size_t>(params.chains)) {
+      : params_(params),
+        space_(*setup.space),
+        random_(setup.random),
+        chains_(static_cast<std::size_t>(params.chains)),
+        whose_(space_) {
     burn_in_ = static_cast<std::int64_t>(params_.burn_in * static_cast<double>(setup.budget));
     for (Chain& chain : chains_) chain.width = params_.width;
   }
 
   std::vector<Proposal> ask(std::size_t most) override {
-    asked_.clear();
-    whose_.clear();
-    for (std::size_t k = 0; k < chains_.size() && asked_.size() < most; ++k) {
+    whose_.begin();
+    std::vector<Proposal> batch;
+    const std::size_t free = chains_.size() - whose_.size();
+    for (std::size_t k = 0; k < chains_.size() && batch.size() < std::min(most, free); ++k) {
       const std::size_t c = turn_++ % chains_.size();
       auto point = chains_[c].here ? move(chains_[c]) : start(chains_[c]);
       if (!point) break;
-      asked_.push_back({*std::move(point)});
-      whose_.push_back(c);
+      whose_.add(*point, c);
+      batch.push_back({*std::move(point)});
     }
-    return asked_;
+    return batch;
+  }
+
+  /// While some chain has no point out: results come in the order of proposal, so it is the one whose turn is next.
+  bool can_ask(std::span<const Proposal> out) override {
+    whose_.keep(out);
+    return whose_.size() < chains_.size();
   }
 
   void tell(std::span<const Trial> trials) override {
-    const auto answers = answered(space_, asked_, trials);
-    for (std::size_t i = 0; i < trials.size(); ++i) {
+    for (const Trial& trial : trials) {
       ++told_;
-      if (answers[i]) hear(chains_[whose_[*answers[i]]], trials[i]);
+      if (const auto chain = whose_.take(trial.proposal.point)) hear(chains_[*chain], trial);
     }
-    asked_.clear();
     if (temperature_ == 0) set_temperature();
   }
 
@@ -199,8 +208,7 @@ class McmcDriver final : public Driver {
   const Space& space_;
   sim::RandomStream random_;
   std::vector<Chain> chains_;
-  std::vector<Proposal> asked_;
-  std::vector<std::size_t> whose_;  ///< chain of each proposal
+  Waiting<std::size_t> whose_;  ///< chain of each proposal
   std::size_t turn_ = 0;
   std::int64_t told_ = 0, burn_in_ = 0;
   double temperature_ = 0;

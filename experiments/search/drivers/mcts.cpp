@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "experiments/search/moves.hpp"
+#include "experiments/search/proposing.hpp"
+#include "experiments/search/waiting.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -54,33 +56,30 @@ struct TreeNode {
 class MctsDriver final : public Driver {
  public:
   MctsDriver(const MctsParams& params, const DriverSetup& setup)
-      : params_(params), space_(*setup.space), random_(setup.random), nodes_(1) {}
+      : params_(params), space_(*setup.space), random_(setup.random), nodes_(1), paths_(space_) {}
 
   std::vector<Proposal> ask(std::size_t most) override {
-    asked_.clear();
-    paths_.clear();
-    while (asked_.size() < most) {
-      auto point = next();
-      if (!point) break;
-      asked_.push_back({*std::move(point)});
-    }
-    return asked_;
+    paths_.begin();
+    return proposals(most, [&] { return next(); });
+  }
+
+  bool can_ask(std::span<const Proposal> out) override {
+    paths_.keep(out);
+    return true;
   }
 
   void tell(std::span<const Trial> trials) override {
-    const auto answers = answered(space_, asked_, trials);
-    for (std::size_t i = 0; i < trials.size(); ++i) {
-      const double reward = rank(trials[i].result);
-      if (!answers[i]) continue;
-      trials_.push_back(trials[i]);
-      for (const std::size_t at : paths_[*answers[i]]) {
+    for (const Trial& trial : trials) {
+      const double reward = rank(trial.result);
+      const auto path = paths_.take(trial.proposal.point);
+      if (!path) continue;
+      trials_.push_back(trial);
+      for (const std::size_t at : *path) {
         TreeNode& node = nodes_[at];
         node.reward += reward;
-        if (node.best == kNoTrial || better(trials[i].result, trials_[node.best].result))
-          node.best = trials_.size() - 1;
+        if (node.best == kNoTrial || better(trial.result, trials_[node.best].result)) node.best = trials_.size() - 1;
       }
     }
-    asked_.clear();
   }
 
   std::vector<std::pair<std::string, double>> statistics() const override {
@@ -96,12 +95,12 @@ class MctsDriver final : public Driver {
       Point point = walk(path);
       for (const std::size_t node : path) nodes_[node].visits += 1;  // no reward yet: others of the batch go elsewhere
       if (!space_.allowed(point)) continue;
-      paths_.push_back(std::move(path));
+      paths_.add(point, std::move(path));
       return point;
     }
     if (nodes_[0].exhausted) return std::nullopt;
     auto point = space_.sample(random_);
-    if (point) paths_.emplace_back();
+    if (point) paths_.add(*point, {});
     return point;
   }
 
@@ -243,9 +242,8 @@ class MctsDriver final : public Driver {
   const Space& space_;
   sim::RandomStream random_;
   std::vector<TreeNode> nodes_;
-  std::vector<Proposal> asked_;
-  std::vector<std::vector<std::size_t>> paths_;  ///< nodes from the root, of each proposal
-  std::vector<Merit> ranked_;                    ///< of all results, the best first
+  Waiting<std::vector<std::size_t>> paths_;  ///< nodes from the root, of each proposal
+  std::vector<Merit> ranked_;                ///< of all results, the best first
   std::vector<Trial> trials_;
 };
 

@@ -92,6 +92,7 @@ class Nsga3Driver final : public Driver {
     });
   }
 
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       children_.push_back(trial);

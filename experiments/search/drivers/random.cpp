@@ -12,6 +12,7 @@ class RandomDriver final : public Driver {
   std::vector<Proposal> ask(std::size_t most) override {
     return proposals(most, [&] { return space_.sample(random_); });
   }
+  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

@@ -55,6 +55,7 @@ class SuccessiveHalvingDriver final : public Driver {
     return batch;
   }
 
+  bool can_ask(std::span<const Proposal> out) override { return next_ < rung_.size() || out.empty(); }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) heard_.push_back(trial);
   }

@@ -114,12 +114,18 @@ class TpeDriver final : public Driver {
     std::vector<Proposal> batch;
     const std::vector<std::size_t> order = ranked();
     while (batch.size() < most) {
-      const bool early = std::ssize(told_) + std::ssize(batch) < params_.initial || told_.size() < 2;
+      const std::size_t proposed = told_.size() + out_.size() + batch.size();
+      const bool early = static_cast<std::int64_t>(proposed) < params_.initial || told_.size() < 2;
       auto point = early ? space_.sample(random_) : suggest(order, batch);
       if (!point) break;
       batch.push_back({*std::move(point)});
     }
     return batch;
+  }
+
+  bool can_ask(std::span<const Proposal> out) override {
+    out_.assign(out.begin(), out.end());
+    return true;
   }
 
   void tell(std::span<const Trial> trials) override {
@@ -141,7 +147,8 @@ class TpeDriver final : public Driver {
     std::vector<const Point*> good, others;
     for (std::size_t k = 0; k < order.size(); ++k)
       (k < count ? good : others).push_back(&told_[order[k]].proposal.point);
-    for (const Proposal& proposal : batch) others.push_back(&proposal.point);
+    for (const auto* waiting : {&batch, &std::as_const(out_)})
+      for (const Proposal& proposal : *waiting) others.push_back(&proposal.point);
     std::vector<Density> likely, usual;
     for (std::size_t p = 0; p < space_.size(); ++p) {
       likely.emplace_back(space_, p, good);
@@ -169,8 +176,8 @@ class TpeDriver final : public Driver {
 
   bool is_known(const Point& point, const std::vector<Proposal>& batch) const {
     if (known_.contains(space_.key(point))) return true;
-    return std::any_of(batch.begin(), batch.end(),
-                       [&](const Proposal& p) { return space_.key(p.point) == space_.key(point); });
+    const auto same = [&](const Proposal& p) { return space_.key(p.point) == space_.key(point); };
+    return std::any_of(batch.begin(), batch.end(), same) || std::any_of(out_.begin(), out_.end(), same);
   }
 
   static constexpr std::int64_t kDrawsEach = 20;  // for a candidate that is allowed and new
@@ -179,6 +186,7 @@ class TpeDriver final : public Driver {
   sim::RandomStream random_;
   std::vector<Trial> told_;
   std::set<std::string> known_;
+  std::vector<Proposal> out_;  ///< whose results are still to come; they count as bad ones
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ class TrustRegionDriver final : public Driver {
       : params_(params), space_(*setup.space), random_(setup.random), descent_(space_) {}
 
   std::vector<Proposal> ask(std::size_t most) override {
-    bool free = true;  // the descent has one point out at a time
+    bool free = !waits_;  // the descent has one point out at a time
     return proposals(most, [&]() -> std::optional<Point> {
       if (std::exchange(free, false) && told_ >= params_.initial && !random_.bernoulli(params_.explore))
         if (auto point = descent_.propose(known_)) {
@@ -36,6 +36,11 @@ class TrustRegionDriver final : public Driver {
     });
   }
 
+  bool can_ask(std::span<const Proposal> out) override {
+    const auto own = [&](const Proposal& p) { return space_.key(p.point) == *asked_; };
+    waits_ = asked_ && std::any_of(out.begin(), out.end(), own);
+    return true;
+  }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       ++told_;
@@ -60,6 +65,7 @@ class TrustRegionDriver final : public Driver {
   LocalQuadratic descent_;
   std::vector<KnownValue> known_;
   std::optional<std::string> asked_;
+  bool waits_ = false;  ///< for the value of the descent's point
   std::int64_t told_ = 0;
 };
 

@@ -1,9 +1,10 @@
-// Searches in which Python evaluates: a driver is asked for points, and told what came of each in their order.
+// Searches in which Python evaluates: a driver is asked for points, and told what came of them in their order, however
+// their results come in.
 #include "experiments/search/search.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <map>
 #include <stdexcept>
 
 #include "experiments/study/evaluator.hpp"
@@ -25,43 +26,62 @@ class PySearch {
       sim::throw_fault({"search", "/objectives"}, "expected at least one objective to search for");
     driver_ = study::make_driver(study_, 0);
     store_ = std::make_unique<study::Store>(out_, study::facts_of(study_, true), any_build);
+    const std::int64_t size = study_.search.in_flight > 0 ? study_.search.in_flight : study_.search.budget;
+    window_ = std::make_unique<search::Window>(*driver_, static_cast<std::size_t>(size));
   }
 
   /// (number, values by name, fidelity) of points to look at; none once the evaluations are spent.
   py::list ask(std::int64_t most) {
     if (most < 1) throw std::invalid_argument("ask(n): expected n >= 1, got " + std::to_string(most));
-    if (!open_.empty()) throw std::runtime_error("tell() the results of the last ask() before the next one");
-    while (open_.empty() && asked_ < study_.search.budget) {
-      const std::int64_t left = std::min(most, study_.search.budget - asked_);
+    std::vector<std::int64_t> numbers;
+    while (numbers.empty() && asked_ < study_.search.budget) {
+      const auto wanted = static_cast<std::size_t>(std::min(most, study_.search.budget - asked_));
+      const std::size_t count = make_room(wanted);
+      if (count == 0) throw_wait();
+      std::vector<search::Proposal> batch;
       {
         const py::gil_scoped_release release;
-        batch_ = driver_->ask(static_cast<std::size_t>(left));
+        batch = window_->ask(count);
       }
-      if (batch_.empty()) break;
-      trials_.clear();
-      take_known();
+      if (batch.empty()) {
+        if (window_->out().empty() || !window_->answered(0)) break;  // nothing more to propose
+        hear(1);
+        continue;
+      }
+      numbers = take_known(batch.size());
     }
     py::list points;
-    for (std::size_t i = 0; i < open_.size(); ++i)
-      points.append(py::make_tuple(next_ + static_cast<std::int64_t>(i), values_of(batch_[open_[i]].point),
-                                   batch_[open_[i]].fidelity));
+    for (const std::int64_t number : numbers) {
+      const search::Proposal& proposal = window_->out()[place_of(number)];
+      points.append(py::make_tuple(number, values_of(proposal.point), proposal.fidelity));
+    }
     return points;
   }
 
-  /// The result of the next point that was asked for: "ok" with a figure for each measure (NaN: none), "infeasible" or
+  /// How many of `most` points ask() would give now, as far as results decide it.
+  std::int64_t room(std::int64_t most) {
+    const std::int64_t wanted =
+        std::clamp<std::int64_t>(study_.search.budget - asked_, 0, std::max<std::int64_t>(0, most));
+    return static_cast<std::int64_t>(make_room(static_cast<std::size_t>(wanted)));
+  }
+
+  /// The result of a point that was asked for: "ok" with a figure for each measure (NaN: none), "infeasible" or
   /// "failed" with the reason.
-  void tell(const std::string& status, const std::string& reason, const std::vector<double>& figures) {
-    if (open_.empty()) throw std::runtime_error("no point is waiting for a result: ask() first");
-    const search::Proposal& proposal = batch_[open_.front()];
+  void tell(std::int64_t number, const std::string& status, const std::string& reason,
+            const std::vector<double>& figures) {
+    if (number <= heard_ || number > asked_ || window_->answered(place_of(number)))
+      throw std::runtime_error("point " + std::to_string(number) + " does not wait for a result");
     search::Evaluation verdict{.status = study::status_of(status), .reason = reason};
-    study::PointRow row{.id = next_};
-    study::judge_row(study_, proposal, figures, verdict, row);
-    store_->add_point(row);
+    study::PointRow row{.id = number};
+    study::judge_row(study_, window_->out()[place_of(number)], figures, verdict, row);
+    window_->answer(place_of(number), std::move(verdict));
+    rows_.emplace(number, std::move(row));
+    for (auto next = rows_.find(stored_ + 1); next != rows_.end(); next = rows_.find(stored_ + 1)) {
+      store_->add_point(next->second);
+      rows_.erase(next);
+      ++stored_;
+    }
     store_->commit_if_due();
-    ++next_;
-    trials_.push_back({proposal, std::move(verdict)});
-    open_.pop_front();
-    if (open_.empty()) end_batch();
   }
 
   std::vector<std::string> measures() const {
@@ -73,8 +93,9 @@ class PySearch {
     py::dict all;
     all["evaluations"] = study_.search.budget;
     all["batch"] = study_.search.batch;
-    all["told"] = next_ - 1;
-    all["waiting"] = open_.size();
+    all["in_flight"] = study_.search.in_flight;
+    all["told"] = stored_ + std::ssize(rows_);
+    all["waiting"] = asked_ - stored_ - std::ssize(rows_);
     all["driver"] = study_.search.driver.name;
     return all;
   }
@@ -82,24 +103,50 @@ class PySearch {
   void finish() { store_->finish(); }
 
  private:
-  /// Trials that the store has come first in a batch: it was told in order. The rest waits for its results.
-  void take_known() {
-    for (std::size_t i = 0; i < batch_.size(); ++i) {
-      const auto row = open_.empty() ? store_->point(next_) : std::nullopt;
-      if (row) {
-        trials_.push_back({batch_[i], study::evaluation_of(study_, *row, batch_[i], 0, out_)});
-        ++next_;
-      } else {
-        open_.push_back(i);
-      }
+  std::size_t place_of(std::int64_t number) const { return static_cast<std::size_t>(number - heard_ - 1); }
+
+  bool together() const { return study_.search.in_flight == 0; }  ///< all results before the next ask()
+
+  /// Lets the driver hear of the oldest points until `wanted` may be asked for; how many may be, once it needs a result
+  /// that is not there.
+  std::size_t make_room(std::size_t wanted) {
+    const std::size_t step = together() ? window_->out().size() : 1;
+    while (!window_->out().empty() && (together() || window_->room() < wanted || !window_->can_ask())) {
+      for (std::size_t i = 0; i < step; ++i)
+        if (!window_->answered(i)) return together() || !window_->can_ask() ? 0 : std::min(wanted, window_->room());
+      hear(step);
     }
-    asked_ += std::ssize(batch_);
-    if (open_.empty()) end_batch();
+    (void)window_->can_ask();  // the driver knows what is out
+    return std::min(wanted, window_->room());
   }
 
-  void end_batch() {
+  [[noreturn]] void throw_wait() const {
+    const std::string oldest = "tell() the result of point " + std::to_string(heard_ + 1) + " first";
+    if (together()) throw std::runtime_error("tell() the results of the last ask() before the next one");
+    if (window_->room() == 0) throw std::runtime_error("as many points are out as in_flight allows: " + oldest);
+    throw std::runtime_error("the driver '" + study_.search.driver.name + "' needs more results: " + oldest);
+  }
+
+  void hear(std::size_t count) {
     const py::gil_scoped_release release;
-    driver_->tell(trials_);
+    heard_ += std::ssize(window_->hear(count));
+  }
+
+  /// Takes the results of new points that the store has; gives the numbers of the others.
+  std::vector<std::int64_t> take_known(std::size_t count) {
+    std::vector<std::int64_t> others;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t number = ++asked_;
+      const search::Proposal& proposal = window_->out()[place_of(number)];
+      const auto row = stored_ + 1 == number ? store_->point(number) : std::nullopt;
+      if (!row) {
+        others.push_back(number);
+        continue;
+      }
+      window_->answer(place_of(number), study::evaluation_of(study_, *row, proposal, 0, out_));
+      ++stored_;
+    }
+    return others;
   }
 
   /// Parameters and figures that follow from them, by name; what does not count is left out.
@@ -121,10 +168,10 @@ class PySearch {
   std::filesystem::path out_;
   std::unique_ptr<search::Driver> driver_;
   std::unique_ptr<study::Store> store_;
-  std::vector<search::Proposal> batch_;
-  std::vector<search::Trial> trials_;  ///< of the batch, as far as they are known
-  std::deque<std::size_t> open_;       ///< places in the batch that wait for a result
-  std::int64_t next_ = 1, asked_ = 0;  ///< number of the next point; how many were asked for
+  std::unique_ptr<search::Window> window_;
+  std::map<std::int64_t, study::PointRow> rows_;  ///< told, and not stored before those ahead of them
+  /// Points so far: that were asked for, that the store has, that the driver heard of.
+  std::int64_t asked_ = 0, stored_ = 0, heard_ = 0;
 };
 
 }  // namespace
@@ -136,7 +183,8 @@ void bind_search(py::module_& module, const SharedKnown& known) {
            }),
            py::arg("text"), py::arg("out"), py::arg("any_build"))
       .def("ask", &PySearch::ask, py::arg("most"))
-      .def("tell", &PySearch::tell, py::arg("status"), py::arg("reason"), py::arg("figures"))
+      .def("room", &PySearch::room, py::arg("most"))
+      .def("tell", &PySearch::tell, py::arg("number"), py::arg("status"), py::arg("reason"), py::arg("figures"))
       .def("measures", &PySearch::measures)
       .def("facts", &PySearch::facts)
       .def("commit", &PySearch::commit)

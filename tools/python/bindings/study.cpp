@@ -70,7 +70,7 @@ class PyStudy {
       std::optional<study::RemoteRuns> remote;
       if (!cluster.empty()) {
         remote.emplace(cluster, address, study_, how.stop);
-        how.execute = std::ref(*remote);
+        how.executor = &*remote;
       }
       result = study::explore(study_, how);
     });

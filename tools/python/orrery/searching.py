@@ -74,7 +74,7 @@ def _measures(document: dict) -> dict:
     return {name: name for name in found if name not in known}
 
 
-def _document(space, objectives, driver, evaluations, seed, batch, constraints, limits, measures) -> dict:
+def _document(space, objectives, driver, evaluations, seed, batch, in_flight, constraints, limits, measures) -> dict:
     if isinstance(driver, str):
         driver = {"policy": driver}
     document = {
@@ -85,7 +85,8 @@ def _document(space, objectives, driver, evaluations, seed, batch, constraints, 
         "constraints": list(constraints),
         "objectives": _objectives(objectives),
         "limits": list(limits),
-        "search": {"driver": driver, "budget": evaluations, "seed": seed, "batch": batch},
+        "search": {"driver": driver, "budget": evaluations, "seed": seed, "batch": batch,
+                   "in_flight": in_flight},
     }
     found = {name: name for name in measures} if measures else _measures(document)
     document["measures"] = found or {"result": "result"}  # that none is there is for the objectives to say
@@ -121,26 +122,26 @@ class Search(Stored):
     `space`: parameters by name as in study files ({"range": [1, 64], "type": "integer", "scale": "log"}, a list of
     values, "when"), or a list of them; `constraints` are formulas over parameters. `objectives`: a name or formula to
     minimise, {"latency": "minimise", "speed": "maximise"}, or a list as in study files; `limits` likewise ({"value":
-    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `out` names a store, from which an
-    interrupted search continues. Raises ConfigError if any of these is faulty.
+    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `in_flight`: most points that wait for
+    their results at a time while others are asked for; 0: `ask` needs all results of the one before. `out` names a
+    store, from which an interrupted search continues. Raises ConfigError if any of these is faulty.
     """
 
     def __init__(self, space, objectives, driver="random", *, evaluations: int = 100, seed: int = 1, batch: int = 8,
-                 constraints=(), limits=(), measures=(), out=None, any_build: bool = False):
+                 in_flight: int = 0, constraints=(), limits=(), measures=(), out=None, any_build: bool = False):
         self.store = pathlib.Path(out) if out is not None else None
         if self.store is None:
             folder = tempfile.mkdtemp(prefix="orrery-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self.store = pathlib.Path(folder) / "search.sqlite"
-        document = _document(space, objectives, driver, evaluations, seed, batch, constraints, limits, measures)
+        document = _document(space, objectives, driver, evaluations, seed, batch, in_flight, constraints, limits,
+                             measures)
         try:
             self._core = _orrery.Search(json.dumps(document), str(self.store), any_build)
         except ConfigError as error:
             raise _renamed(error, space) from None
         self.document = document
-        self.batch = batch
-        self._waiting: list[Trial] = []
-        self._told: dict[int, tuple] = {}
+        self.batch, self.in_flight = batch, in_flight
         self._lock = threading.Lock()
 
     @property
@@ -151,11 +152,18 @@ class Search(Stored):
     def ask(self, n: int | None = None) -> list[Trial]:
         """Points to evaluate next, at most n (default: the batch). Empty once the evaluations or the space are used up.
 
-        `tell` the results of all of them, in any order, before the next `ask`. Points in the store are not repeated.
+        `tell` the results in any order: of all points before the next `ask`, or with `in_flight` as they come. The
+        driver then hears of them in the order of the points and as late as `in_flight` allows, so that what it proposes
+        does not depend on how long an evaluation takes. A RuntimeError names the point that must be told first. Points
+        in the store are not repeated.
         """
-        self._waiting = [Trial(*one) for one in self._core.ask(self.batch if n is None else n)]
-        self._told = {}
-        return list(self._waiting)
+        with self._lock:
+            return [Trial(*one) for one in self._core.ask(self.batch if n is None else n)]
+
+    def room(self, n: int | None = None) -> int:
+        """How many of n points (default: the batch) `ask` would give now, as far as results and evaluations decide it."""
+        with self._lock:
+            return self._core.room(self.batch if n is None else n)
 
     def tell(self, trial, result) -> None:
         """Takes the result of a trial, or of a list of trials: a dict of measures, an Infeasible or an exception."""
@@ -165,11 +173,7 @@ class Search(Stored):
             return
         judged = self._judged(result)
         with self._lock:
-            if trial.id not in {one.id for one in self._waiting} - set(self._told):
-                raise RuntimeError(f"{trial!r} does not wait for a result")
-            self._told[trial.id] = judged
-            while self._waiting and self._waiting[0].id in self._told:  # the driver hears of them in their order
-                self._core.tell(*self._told[self._waiting.pop(0).id])
+            self._core.tell(trial.id, *judged)
 
     def _judged(self, result) -> tuple[str, str, list[float]]:
         if isinstance(result, Infeasible):
@@ -198,26 +202,41 @@ def _evaluate(function, trial: Trial):
         return error
 
 
+def _until_done(found: Search, function, pool) -> collections.abc.Iterator[Trial]:
+    """Evaluates on the pool (None: here) and tells in the order of the points; each trial when it has been told."""
+    waiting: collections.deque = collections.deque()
+    more = True
+    while more or waiting:
+        room = max(found.batch, found.in_flight) - len(waiting) >= found.batch
+        if more and (not waiting or (room and found.room())):
+            trials = found.ask()
+            more = bool(trials)
+            waiting += [(trial, pool.submit(_evaluate, function, trial) if pool else None) for trial in trials]
+            continue
+        trial, result = waiting.popleft()
+        found.tell(trial, result.result() if result else _evaluate(function, trial))
+        yield trial
+
+
 @with_those_of(Search)
 def search(function, space, objectives, driver="random", evaluations: int = 100, seed: int = 1, jobs: int = 1, *,
-           batch: int = 8, progress=None, **options) -> Search:
+           batch: int = 8, in_flight: int = 0, progress=None, **options) -> Search:
     """Searches a space for the points at which a Python function is best; returns the Search with all its points.
 
     `function(**parameters)` returns a dict of measures; an `Infeasible` that it returns or raises, and any exception,
     are results too. `jobs` is the number of evaluations at a time, on threads (orrery's runs work in parallel there);
-    the points do not depend on it. `progress` is as in `run`. Options are those of `Search`; with `out`, an interrupted
+    the points do not depend on it. With `in_flight` (twice `jobs` or more), the next `batch` is asked for as soon as
+    the oldest one is done; without, one batch waits for the other. `progress` is as in `run`. Options are those of `Search`; with `out`, an interrupted
     search continues.
     """
-    found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, **options)
+    found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, in_flight=in_flight,
+                   **options)
     tell = teller(progress)
     pool = concurrent.futures.ThreadPoolExecutor(jobs) if jobs > 1 else None
     try:
-        while trials := found.ask():
-            work = (lambda one: _evaluate(function, one))
-            for trial, result in zip(trials, pool.map(work, trials) if pool else map(work, trials)):
-                found.tell(trial, result)
-                if tell is not None:
-                    tell(trial.id, evaluations, 0.0, "points")
+        for trial in _until_done(found, function, pool):
+            if tell is not None:
+                tell(trial.id, evaluations, 0.0, "points")
     finally:
         if pool:
             pool.shutdown(cancel_futures=True)
