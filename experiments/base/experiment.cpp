@@ -31,6 +31,22 @@ Outcome Outcome::infeasible(std::string reason, std::vector<std::string> notes) 
   return outcome;
 }
 
+Outcome Outcome::ended(const EndedEarly& early) {
+  Outcome outcome = infeasible(early.reason);
+  sim::Node value = sim::Node::real(early.value);
+  for (std::size_t end = early.path.size(), dot = 0; end > 0; end = dot) {  // from the last name to the first
+    dot = early.path.rfind('.', end - 1);
+    if (dot == std::string::npos) {
+      outcome.summary.set(early.path.substr(0, end), std::move(value));
+      break;
+    }
+    sim::Node outer = sim::Node::object();
+    outer.set(early.path.substr(dot + 1, end - dot - 1), std::move(value));
+    value = std::move(outer);
+  }
+  return outcome;
+}
+
 bool Outcome::feasible() const {
   const sim::Node* status = summary.find("status");
   return status != nullptr && status->is_string() && status->as_string() == "ok";

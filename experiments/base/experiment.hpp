@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/base/early_end.hpp"
 #include "experiments/base/figure_table.hpp"
 #include "sim/base/document.hpp"
 #include "sim/base/params.hpp"
@@ -33,6 +34,7 @@ struct Progress {
 struct RunSink {
   std::optional<std::filesystem::path> folder;
   std::function<void(const Progress&)> progress;  ///< may be empty
+  std::vector<RunEnd> ends{};                     ///< on figures that the system can end on (System::ends_on)
 };
 
 /// What a run gives back. `summary` is summary.json: status "ok", or what went otherwise with a `reason` ("infeasible"
@@ -44,6 +46,8 @@ struct Outcome {
   bool feasible() const;
   /// Of a design that cannot be, and nothing else known of it.
   static Outcome infeasible(std::string reason, std::vector<std::string> notes = {});
+  /// Of a run that ended early: infeasible, with the figure that it ended on as it was then.
+  static Outcome ended(const EndedEarly& early);
 };
 
 class Experiment {
@@ -84,6 +88,7 @@ struct System {
   std::vector<FigureInfo> figures;
   /// Reports every fault of a config. What it needs of `systems` later it keeps: that is a handle.
   std::function<std::unique_ptr<Experiment>(const sim::Node&, const Systems& systems, sim::Faults&)> read;
+  EndFigures ends_on{};  ///< before its time
 };
 
 using SharedRegistries = std::shared_ptr<const sim::RegistrySet>;

@@ -6,7 +6,7 @@
 namespace orrery::experiments::search {
 
 double Evaluation::violation() const {
-  if (!ok()) return std::numeric_limits<double>::infinity();
+  if (!judged()) return std::numeric_limits<double>::infinity();
   double sum = 0;
   for (const double margin : margins) sum += std::max(0.0, margin);
   return sum;
@@ -15,7 +15,7 @@ double Evaluation::violation() const {
 bool better(const Evaluation& a, const Evaluation& b, std::size_t objective) {
   const double over_a = a.violation(), over_b = b.violation();
   if (over_a != over_b) return over_a < over_b;
-  return a.ok() && a.objectives[objective] < b.objectives[objective];
+  return a.ok() && (!b.ok() || a.objectives[objective] < b.objectives[objective]);
 }
 
 bool dominates(const Evaluation& a, const Evaluation& b) {

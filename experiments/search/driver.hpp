@@ -45,13 +45,16 @@ struct Proposal {
 struct Evaluation {
   TrialStatus status = TrialStatus::ok;
   std::vector<double> objectives;  ///< all to be minimised; empty unless ok
-  /// Of the limits on figures: by how much each is broken; at or below 0 it is met, with so much room. Empty unless ok.
+  /// Of the limits on figures: by how much each is broken; at or below 0 it is met, with so much room. Empty unless ok,
+  /// or infeasible for a limit that was certain to be broken when the run ended.
   std::vector<double> margins;
   std::vector<std::pair<std::string, double>> breakdown;  ///< where the time went, for drivers that ask why
   std::string reason;                                     ///< why it is not ok
 
   bool ok() const { return status == TrialStatus::ok; }
-  /// Sum of what limits are broken by; infinite unless ok.
+  /// Whether limits were looked at.
+  bool judged() const { return ok() || !margins.empty(); }
+  /// Sum of what limits are broken by; infinite unless judged.
   double violation() const;
   /// Whether it is ok and meets every limit.
   bool feasible() const { return ok() && violation() == 0; }

@@ -28,6 +28,10 @@ double over_seeds(std::vector<double> values, Statistic statistic) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+bool any_known(std::span<const double> figures) {
+  return std::any_of(figures.begin(), figures.end(), [](double figure) { return !std::isnan(figure); });
+}
+
 /// An input's path as the store has it: the same from whatever folder the command was started in.
 std::string relative_path(const std::string& path, const fs::path& study) {
   const fs::path folder = fs::absolute(study).lexically_normal().parent_path();
@@ -64,11 +68,12 @@ Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const E
       pool_(pool),
       out_(options.out),
       elsewhere_(options.executor != nullptr),
+      ends_(study.ends()),
       stored_inputs_(store.inputs()),
       absent_(study.measures.size()),
       present_(study.measures.size()),
       next_run_(store.next_run()),
-      local_(elsewhere_ ? nullptr : std::make_unique<LocalExecutor>(pool, study.measures, options.stop)),
+      local_(elsewhere_ ? nullptr : std::make_unique<LocalExecutor>(pool, goals_of(study), options.stop)),
       executor_(elsewhere_ ? *options.executor : *local_) {
   const fs::path folder = fs::absolute(study.file).lexically_normal().parent_path();
   for (const auto& [path, digest] : stored_inputs_)
@@ -85,10 +90,12 @@ Evaluation evaluation_of(const Study& study, const PointRow& row, const Proposal
     sim::throw_fault({store.string(), ""},
                      fmt::format("point {} of the store is not the one that this study comes to there", row.id),
                      "give another --out, or --force to begin anew");
-  if (row.status != TrialStatus::ok) return {.status = row.status, .reason = row.reason};
   std::vector<double> figures;
   for (std::size_t i = 0; i < study.measures.size(); ++i) figures.push_back(number_of(row.cells[cells.size() + i]));
-  return study.judge(proposal.point, figures);
+  if (row.status == TrialStatus::ok) return study.judge(proposal.point, figures);
+  Evaluation verdict{.status = row.status, .reason = row.reason};
+  if (any_known(figures)) verdict.margins = study.margins(proposal.point, figures);
+  return verdict;
 }
 
 void judge_row(const Study& study, const Proposal& proposal, std::span<const double> figures, Evaluation& verdict,
@@ -98,6 +105,15 @@ void judge_row(const Study& study, const Proposal& proposal, std::span<const dou
   if (verdict.ok()) {
     for (const double figure : figures) row.cells.push_back(number_cell(figure));
     verdict = study.judge(proposal.point, figures);
+  } else if (any_known(figures)) {  // a run that ended early: on a limit, which is broken whatever the objectives are
+    for (const double figure : figures) row.cells.push_back(number_cell(figure));
+    Evaluation judged = study.judge(proposal.point, figures);
+    if (judged.ok()) {
+      judged.reason = verdict.reason;
+      verdict = std::move(judged);
+    } else {
+      verdict.margins = study.margins(proposal.point, figures);
+    }
   } else {
     row.cells.resize(row.cells.size() + study.measures.size());
   }
@@ -168,8 +184,8 @@ std::vector<PreparedRun> Evaluator::prepare(std::span<const Proposal> proposals)
   pool_.for_each(prepared.size(), [&](std::size_t i) {
     const Proposal& proposal = proposals[i / seeds];
     const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(i % seeds);
-    prepared[i] =
-        prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); }, digests_);
+    prepared[i] = prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); },
+                              digests_, ends_);
     if (elsewhere_) become_text(prepared[i]);
   });
   return prepared;
@@ -276,7 +292,8 @@ PointRow Evaluator::row_of(const OpenPoint& point, Evaluation& verdict) const {
         .reason = study_.seeds.count == 1 ? run.result->reason : fmt::format("seed {}: {}", seed, run.result->reason)};
   }
   if (refused) row.key.clear();
-  judge_row(study_, point.proposal, verdict.ok() ? measured(point) : std::vector<double>{}, verdict, row);
+  const bool measures = !refused && verdict.status != TrialStatus::failed;
+  judge_row(study_, point.proposal, measures ? measured(point) : std::vector<double>{}, verdict, row);
   return row;
 }
 

@@ -62,6 +62,7 @@ class Evaluator final : public search::Evaluations {
   std::filesystem::path out_;
   bool elsewhere_ = false;  ///< runs are made by other processes
   InputDigests digests_;
+  std::vector<RunEnd> ends_;
   std::map<std::string, std::string> stored_inputs_;
   std::deque<OpenPoint> open_;
   std::map<std::string, std::shared_ptr<Run>> of_key_;    ///< runs of points that are out

@@ -20,18 +20,28 @@ Node parsed(const std::string& line, std::int64_t number) {
   return node;
 }
 
-std::vector<Measure> read_header(const Node& node) {
+RunGoals read_header(const Node& node) {
   const Node* protocol = node.find("protocol");
   if (protocol == nullptr || protocol->kind() != Node::Kind::integer || protocol->as_integer() != kProtocol)
     sim::throw_fault(node.origin_of("protocol"), fmt::format("expected protocol {}", kProtocol));
   const Node* list = node.find("measures");
   if (list == nullptr || !list->is_object()) sim::throw_fault(node.origin_of("measures"), "expected measures by name");
-  std::vector<Measure> measures;
+  RunGoals goals;
   for (const auto& [name, path] : list->members()) {
     if (!path.is_string()) sim::throw_fault(path.origin(), "expected a path in summary.json");
-    measures.push_back({name, path.as_string(), path.origin()});
+    goals.measures.push_back({name, path.as_string(), path.origin()});
   }
-  return measures;
+  if (const Node* ends = node.find("ends")) {
+    if (!ends->is_array()) sim::throw_fault(ends->origin(), "expected a list");
+    for (const Node& end : ends->items()) {
+      const Node *path = end.find("path"), *above = end.find("above"), *below = end.find("below");
+      const Node* bound = above != nullptr ? above : below;
+      if (path == nullptr || !path->is_string() || bound == nullptr || !bound->is_number())
+        sim::throw_fault(end.origin(), "expected a path in summary.json, and a number 'above' or 'below'");
+      goals.ends.push_back({path->as_string(), bound->as_number(), bound == below});
+    }
+  }
+  return goals;
 }
 
 RunOutcome failed(std::string reason) {
@@ -39,17 +49,17 @@ RunOutcome failed(std::string reason) {
 }
 
 /// Evaluates one request; `key` becomes that of the run, if it could be read.
-RunOutcome evaluate(const Systems& systems, const Node& request, std::span<const Measure> measures,
-                    InputDigests& digests, std::string& key) {
+RunOutcome evaluate(const Systems& systems, const Node& request, const RunGoals& goals, InputDigests& digests,
+                    std::string& key) {
   const Node* config = request.find("config");
   if (config == nullptr || !config->is_object()) return failed("expected a config");
   const Node* wanted = request.find("key");
-  const PreparedRun run = prepare_run([&] { return read_experiment(systems, *config); }, digests);
+  const PreparedRun run = prepare_run([&] { return read_experiment(systems, *config); }, digests, goals.ends);
   if (run.key.empty()) return failed(run.faults.front().text());
   key = run.key;
   if (wanted != nullptr && wanted->is_string() && wanted->as_string() != key)
     return failed(fmt::format("the key is {} here: an input file differs from the head's", key));
-  return *run_experiment(*run.experiment, measures, {});
+  return *run_experiment(*run.experiment, goals, {});
 }
 
 Node answer(const Node& request, const std::string& key, const RunOutcome& outcome, std::span<const Measure> measures) {
@@ -94,6 +104,14 @@ Node protocol_header(const Study& study) {
   Node measures = Node::object();
   for (const Measure& measure : study.measures) measures.set(measure.name, Node::string(measure.path));
   node.set("measures", std::move(measures));
+  Node ends = Node::array();
+  for (const RunEnd& end : study.ends()) {
+    Node one = Node::object();
+    one.set("path", Node::string(end.path));
+    one.set(end.below ? "below" : "above", Node::real(end.bound));
+    ends.push(std::move(one));
+  }
+  if (!ends.items().empty()) node.set("ends", std::move(ends));
   return node;
 }
 
@@ -103,13 +121,13 @@ std::string protocol_request(std::int64_t id, const PreparedRun& run) {
 
 void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out) {
   std::string line;
-  std::vector<Measure> measures;
+  RunGoals goals;
   InputDigests digests;
   for (std::int64_t number = 1; std::getline(in, line); ++number) {
     if (line.empty()) continue;
     const Node node = parsed(line, number);
     if (number == 1) {
-      measures = read_header(node);
+      goals = read_header(node);
       Node hello = Node::object();
       hello.set("protocol", Node::integer(kProtocol));
       hello.set("version", Node::string(std::string(version())));
@@ -118,8 +136,8 @@ void evaluate_points(const Systems& systems, std::istream& in, std::ostream& out
       continue;
     }
     std::string key;
-    const RunOutcome result = evaluate(systems, node, measures, digests, key);
-    out << answer(node, key, result, measures).dump() << '\n';
+    const RunOutcome result = evaluate(systems, node, goals, digests, key);
+    out << answer(node, key, result, goals.measures).dump() << '\n';
     if (in.rdbuf()->in_avail() <= 0) out.flush();  // whoever sent one line waits for its answer
   }
 }

@@ -7,6 +7,8 @@
 //   helper  {"id": 1, "key": "…", "status": "ok", "reason": null, "figures": {"ttft": 0.31}}
 //          and "absent": {"ttft": "…"} where the summary does not have a measure
 //
+// "ends": [{"path": "ttft_s.p99", "above": 4}] in the head's first line: runs end once that is certain.
+//
 // The head proposes and stores; a helper holds nothing between lines, so it may be killed and its points given to
 // another. A key says what config and inputs the head means: a helper that comes to another one refuses.
 #pragma once

@@ -1,5 +1,6 @@
 // Objectives, limits and bottlenecks of a study.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -64,12 +65,46 @@ std::optional<double> read_bound(const Node& node, std::string_view key, Faults&
   return std::nullopt;
 }
 
-void read_limit(const Node& node, const sim::FormulaNames& names, Study& study, Faults& faults) {
+/// `end_at`: for a limit with one bound on a figure that the base's system can end runs on.
+std::optional<RunEnd> read_end(const Node& node, const Limit& limit, const Study& study, const Systems* systems,
+                               Faults& faults) {
+  const Node* end_at = node.find("end_at");
+  if (end_at == nullptr || systems == nullptr) return std::nullopt;
+  const auto refuse = [&](std::string text, std::string hint = {}) {
+    faults.add(end_at->origin(), std::move(text), std::move(hint));
+    return std::nullopt;
+  };
+  if (limit.most.has_value() == limit.least.has_value()) return refuse("expected one of 'most' and 'least' beside it");
+  const bool below = limit.least.has_value();
+  const double bound = below ? *limit.least : *limit.most;
+  const double share = end_at->is_number() ? end_at->as_number() : 0;
+  if (below ? !(share > 0 && share <= 1) : !(share >= 1))
+    return refuse(fmt::format("expected a multiple of '{}', {}, got {}", below ? "least" : "most",
+                              below ? "up to 1" : "1 or more", end_at->shown()));
+  if (study.seeds.count > 1) return refuse("expected one seed: what counts is a statistic over several runs");
+  const auto text = [](const Node* value) { return value != nullptr && value->is_string() ? value->as_string() : ""; };
+  const auto measure = std::ranges::find(study.measures, text(node.find("value")), &Measure::name);
+  if (measure == study.measures.end()) return refuse("expected a 'value' that is one measure, not a formula");
+  const auto system = std::ranges::find(systems->all(), text(study.base.find("system")), &System::name);
+  if (system == systems->all().end() || system->ends_on.above.empty())
+    return refuse("expected a system whose runs can end before their time", "runs of 'serving' can");
+  const auto& [above, figures] = system->ends_on;
+  const auto path = distribution_path(measure->path);
+  if (below ? std::ranges::find(figures, measure->path) == figures.end()
+            : !path || std::ranges::find(above, path->first) == above.end())
+    return refuse(fmt::format("expected a figure that can be certain before a run ends, got '{}'", measure->path),
+                  below ? fmt::format("{}", fmt::join(figures, ", "))
+                        : fmt::format("mean, p50, p90, p95, p99 or max of {}", fmt::join(above, ", ")));
+  return RunEnd{measure->path, bound * share, below};
+}
+
+void read_limit(const Node& node, const sim::FormulaNames& names, Study& study, const Systems* systems,
+                Faults& faults) {
   if (!node.is_object()) {
     faults.add(node.origin(), fmt::format("expected {{\"value\": FORMULA, \"most\": NUMBER}}, got {}", node.shown()));
     return;
   }
-  check_keys_of(node, {"name", "value", "most", "least"}, faults);
+  check_keys_of(node, {"name", "value", "most", "least", "end_at"}, faults);
   const std::size_t before = faults.size();
   Limit limit{.name = read_name(node, "value", faults)};
   limit.most = read_bound(node, "most", faults);
@@ -79,6 +114,7 @@ void read_limit(const Node& node, const sim::FormulaNames& names, Study& study, 
   auto value = read_formula(node, "value", names, faults);
   if (!value) return;
   limit.value = *std::move(value);
+  limit.end = read_end(node, limit, study, systems, faults);
   study.limits.push_back(std::move(limit));
 }
 
@@ -110,12 +146,12 @@ void read_bottleneck(const std::string& name, const Node& node, const sim::Formu
 
 }  // namespace
 
-void read_goals(const Node& root, Study& study, Faults& faults) {
+void read_goals(const Node& root, Study& study, const Systems* systems, Faults& faults) {
   const sim::FormulaNames names = names_of(study);
   if (const Node* list = member(root, "objectives", Node::Kind::array, "a list of objectives", false, faults))
     for (const Node& item : list->items()) read_objective(item, names, study, faults);
   if (const Node* list = member(root, "limits", Node::Kind::array, "a list of limits", false, faults))
-    for (const Node& item : list->items()) read_limit(item, names, study, faults);
+    for (const Node& item : list->items()) read_limit(item, names, study, systems, faults);
   if (const Node* list = member(root, "bottlenecks", Node::Kind::object, "an object of bottlenecks", false, faults))
     for (const auto& [name, node] : list->members()) read_bottleneck(name, node, names, study, faults);
 }

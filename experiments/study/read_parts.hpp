@@ -12,7 +12,8 @@ search::Space read_space(const sim::Node& root);
 /// `fidelity`, where it is there and without a fault.
 std::optional<Fidelity> read_fidelity(const sim::Node& root, sim::Faults& faults);
 /// `objectives`, `limits` and `bottlenecks`: formulas over parameters and measures.
-void read_goals(const sim::Node& root, Study& study, sim::Faults& faults);
+/// Without `systems`, limits do not end runs.
+void read_goals(const sim::Node& root, Study& study, const Systems* systems, sim::Faults& faults);
 /// `sweep`: parts, and a grid of the parameters that no part names. `steps`: how many values of a range, 0: not said.
 void read_sweep(const sim::Node& root, const std::vector<std::int64_t>& steps, Study& study, sim::Faults& faults);
 

@@ -297,7 +297,7 @@ Study read_study(const Systems& systems, Node root, const std::filesystem::path&
   study.fidelity = read_fidelity(root, faults);
   if (faults.size() == before) {  // else every formula would be at fault too
     read_constraints(root, study, faults);
-    read_goals(root, study, faults);
+    read_goals(root, study, &systems, faults);
     read_sweep(root, steps, study, faults);
     read_first(study, faults);
     check_columns(study, root, faults);

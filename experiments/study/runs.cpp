@@ -41,7 +41,8 @@ std::string InputDigests::of(const std::filesystem::path& file) {
   return known_.emplace(file.string(), content_digest(file)).first->second;
 }
 
-PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests) {
+PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests,
+                        std::span<const RunEnd> ends) {
   PreparedRun run;
   try {
     run.experiment = make();
@@ -50,6 +51,8 @@ PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make
       run.inputs.emplace_back(file.string(), digests.of(file));
       hash = sim::hash_text(run.inputs.back().second, hash);
     }
+    for (const RunEnd& end : ends)
+      hash = sim::hash_text(fmt::format("{} {} {}", end.path, end.below ? "<" : ">", end.bound), hash);
     run.key = fmt::format("{:016x}", hash);
   } catch (const sim::ConfigError& error) {
     run = {.faults = error.faults()};
@@ -65,8 +68,13 @@ void become_text(PreparedRun& run) {
   run.experiment.reset();
 }
 
-std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span<const Measure> measures,
+RunGoals goals_of(const Study& study) {
+  return {study.measures, study.ends()};
+}
+
+std::optional<RunOutcome> run_experiment(const Experiment& experiment, const RunGoals& goals,
                                          const std::function<bool()>& stop) {
+  const std::vector<Measure>& measures = goals.measures;
   RunOutcome outcome;
   outcome.result.figures.assign(measures.size(), std::nan(""));
   outcome.absent.resize(measures.size());
@@ -76,9 +84,10 @@ std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span
     return outcome;
   };
   try {
-    const Outcome ran = experiment.run({.progress = [&](const Progress&) {
+    const auto look = [&](const Progress&) {
       if (stop && stop()) throw Stopped{};
-    }});
+    };
+    const Outcome ran = experiment.run({.progress = look, .ends = goals.ends});
     outcome.result.reason = reason_of(ran.summary);
     if (!outcome.result.reason.empty()) outcome.result.status = TrialStatus::infeasible;
     for (std::size_t i = 0; i < measures.size(); ++i) {
@@ -100,9 +109,9 @@ std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span
   }
 }
 
-LocalExecutor::LocalExecutor(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop)
+LocalExecutor::LocalExecutor(WorkerPool& pool, RunGoals goals, std::function<bool()> stop)
     : pool_(pool),
-      measures_(measures),
+      goals_(std::move(goals)),
       stop_([this, stop = std::move(stop)] { return dropped_ || (stop && stop()); }) {}
 
 LocalExecutor::~LocalExecutor() {
@@ -125,7 +134,7 @@ void LocalExecutor::start(std::span<const RunOrder> orders) {
 
 void LocalExecutor::run(const RunOrder& order) {
   std::optional<RunOutcome> outcome;
-  if (!stop_()) outcome = run_experiment(*order.run->experiment, measures_, stop_);
+  if (!stop_()) outcome = run_experiment(*order.run->experiment, goals_, stop_);
   const std::lock_guard lock(mutex_);
   if (outcome) done_.push_back({order.id, *std::move(outcome)});
   --out_;

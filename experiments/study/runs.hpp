@@ -43,8 +43,10 @@ struct PreparedRun {
 /// Gives up the experiment for its text, which is smaller.
 void become_text(PreparedRun& run);
 
-/// Never throws for what is wrong with the config. `make` gives the experiment.
-PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests);
+/// Never throws for what is wrong with the config. `make` gives the experiment. `ends`: when its run is to end before
+/// its time, which is part of its key.
+PreparedRun prepare_run(const std::function<std::unique_ptr<Experiment>()>& make, InputDigests& digests,
+                        std::span<const RunEnd> ends = {});
 
 /// A result, and for each measure that the summary does not have: where the look-up ended (for messages).
 struct RunOutcome {
@@ -52,8 +54,16 @@ struct RunOutcome {
   std::vector<std::string> absent;  ///< a measure each; empty: it is there
 };
 
+/// What is looked at in a run.
+struct RunGoals {
+  std::vector<Measure> measures;
+  std::vector<RunEnd> ends;  ///< when it ends before its time
+};
+/// Those of a study.
+RunGoals goals_of(const Study& study);
+
 /// Runs and measures; what goes wrong is a failed result. `stop` (may be empty) ends it early: then nothing.
-std::optional<RunOutcome> run_experiment(const Experiment& experiment, std::span<const Measure> measures,
+std::optional<RunOutcome> run_experiment(const Experiment& experiment, const RunGoals& goals,
                                          const std::function<bool()>& stop);
 
 /// A run that is handed on, and what came of one; `id` is the caller's.
@@ -77,10 +87,10 @@ class Executor {
   virtual std::vector<RunDone> wait() = 0;
 };
 
-/// Threads of this process. Everything given must outlive it.
+/// Threads of this process. The pool must outlive it.
 class LocalExecutor final : public Executor {
  public:
-  LocalExecutor(WorkerPool& pool, std::span<const Measure> measures, std::function<bool()> stop);
+  LocalExecutor(WorkerPool& pool, RunGoals goals, std::function<bool()> stop);
   /// Ends the runs that are out.
   ~LocalExecutor() override;
   LocalExecutor(const LocalExecutor&) = delete;
@@ -92,7 +102,7 @@ class LocalExecutor final : public Executor {
   void run(const RunOrder& order);
 
   WorkerPool& pool_;
-  std::span<const Measure> measures_;
+  RunGoals goals_;
   std::function<bool()> stop_;  ///< the user's, or that nobody waits any more
   std::atomic<bool> dropped_{false};
   std::mutex mutex_;

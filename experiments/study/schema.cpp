@@ -81,6 +81,10 @@ Node goals(const char* what) {
   properties.set("value", typed("string", "Formula over measures and parameters."));
   properties.set("most", any_of({"number", "string"}, "Highest value allowed."));
   properties.set("least", any_of({"number", "string"}, "Lowest value allowed."));
+  properties.set("end_at", typed("number",
+                                 "Multiple of the bound at which runs end: as soon as the value is certain to be above "
+                                 "this multiple of 'most' (1 or more) or below that of 'least' (up to 1). The point is "
+                                 "infeasible then."));
   return list_of(closed(std::move(properties), "A limit."), "Limits that a point must meet to be among the best.");
 }
 

@@ -141,6 +141,8 @@ Node with_replicates(const Study& study, std::int64_t runs) {
   Node parameters = *document.find("parameters");
   parameters.push(std::move(seed));
   document.set("parameters", std::move(parameters));
+  if (Node* limits = document.find("limits"))  // what is compared are figures, which a run that ends early has not
+    for (Node& limit : limits->items()) limit.erase("end_at");
   return document;
 }
 
@@ -278,6 +280,8 @@ void check_selection(const Study& study) {
   if (study.objectives.size() != 1)
     fault("/objectives", fmt::format("driver 'select' compares by one objective, got {}", study.objectives.size()),
           "`orrery search --set objectives=[…]` keeps one");
+  if (!study.ends().empty())
+    fault("/limits", "driver 'select' compares figures of whole runs, and 'end_at' ends them", "leave 'end_at' out");
   try {
     (void)search::replicate_parameter(study.space, params.over);
     if (study.first.empty()) (void)search::selection_candidates(study.space, params.over);

@@ -34,6 +34,15 @@ bool may_repeat(const Study& study) {
 
 }  // namespace
 
+std::vector<RunEnd> Study::ends() const {
+  std::vector<RunEnd> all;
+  for (const Limit& limit : limits) {
+    if (!limit.end) continue;
+    all.push_back(*limit.end);
+  }
+  return all;
+}
+
 double Limit::margin(double x) const {
   const auto over = [](double by, double bound) { return bound == 0 ? by : by / std::abs(bound); };
   if (std::isnan(x) || (!most && !least)) return x;
@@ -62,6 +71,16 @@ Node Study::config(const Point& point, double share, std::int64_t seed) const {
   // One run a point without a seed of its own leaves the base's.
   if (document.find("seeds") != nullptr) set(seeds.path, Node::integer(seed));
   return config;
+}
+
+std::vector<double> Study::margins(const Point& point, std::span<const double> measured) const {
+  std::vector<double> seen = space.numbers(point), all;
+  seen.insert(seen.end(), measured.begin(), measured.end());
+  for (const Limit& limit : limits) {
+    const double margin = limit.margin(limit.value.number({.scalars = seen, .series = {}}));
+    all.push_back(std::isfinite(margin) ? margin : 0);
+  }
+  return all;
 }
 
 search::Evaluation Study::judge(const Point& point, std::span<const double> measured) const {

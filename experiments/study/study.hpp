@@ -41,6 +41,7 @@ struct Limit {
   std::string name;
   sim::Formula value;
   std::optional<double> most, least;
+  std::optional<RunEnd> end;  ///< runs end where it is certain that the value is this far above the bound
 
   /// By how much a value breaks it, as a share of the bound where that is not 0; at or below 0 it is met, with so
   /// much room. Of two bounds the nearer one's.
@@ -85,8 +86,8 @@ struct SearchParams {
         sim::field("batch", &S::batch, Unit::count, sim::between(1, 1e5),
                    "Points that the driver proposes at once; it gets their results together."),
         sim::field("in_flight", &S::in_flight, Unit::count, sim::between(0, 1e5),
-                   "Most points that are out at a time: as soon as the oldest `batch` of them are done, the driver is "
-                   "told and asked for more. 0, and all up to `batch`: it waits for the whole batch."),
+                   "Most points that are out at a time. As soon as the oldest `batch` of them are done, the driver is "
+                   "told and asked for more. Up to `batch`: it waits for the whole batch."),
         sim::field("seed", &S::seed, Unit::none, sim::at_least(0), "Seed of the driver's random numbers."),
         sim::field("repeats", &S::repeats, Unit::count, sim::between(1, 1000),
                    "Independent searches, with seeds from `seed` on."),
@@ -136,6 +137,10 @@ struct Study {
   SearchParams search;
   std::vector<Point> first;  ///< of search.first
   std::optional<Fidelity> fidelity;
+  /// Of the limits.
+  std::vector<RunEnd> ends() const;
+  /// Of each limit by the figures that are known; 0 where it cannot be told.
+  std::vector<double> margins(const Point& point, std::span<const double> measured) const;
   /// How the config of a point becomes an experiment; called by several threads.
   std::function<std::unique_ptr<Experiment>(const sim::Node&)> read;
 

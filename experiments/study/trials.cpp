@@ -72,7 +72,7 @@ Study judge_of(const StoreReader& store, const sim::Node& document) {
   Study judge{.name = store.study(), .file = store.file(), .document = document};
   judge.space = read_space(document);
   judge.measures = read_measures(document, faults);
-  read_goals(document, judge, faults);
+  read_goals(document, judge, nullptr, faults);
   faults.throw_if_any();
   return judge;
 }
@@ -82,13 +82,17 @@ search::Trial trial_of(const PointRow& row, const Layout& layout, std::span<cons
                        const StoredTrials& stored, const Study& judge) {
   search::Trial trial{{{}, row.fidelity}, {.status = row.status, .reason = row.reason}};
   trial.proposal.point = stored_point(stored.space, columns, row);
-  if (!trial.result.ok()) return trial;
-  for (std::size_t o = 0; o < layout.objectives.size(); ++o)
-    trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
-  if (judge.limits.empty()) return trial;
   std::vector<double> figures;
   for (std::size_t i = 0; i < columns.size(); ++i)
     if (columns[i].kind == "measure") figures.push_back(number_of(row.cells[i]));
+  if (!trial.result.ok()) {
+    const bool ended = std::any_of(figures.begin(), figures.end(), [](double figure) { return !std::isnan(figure); });
+    if (ended) trial.result.margins = judge.margins(trial.proposal.point, figures);
+    return trial;
+  }
+  for (std::size_t o = 0; o < layout.objectives.size(); ++o)
+    trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
+  if (judge.limits.empty()) return trial;
   trial.result.margins = judge.judge(trial.proposal.point, figures).margins;
   return trial;
 }

@@ -395,7 +395,7 @@ TEST_CASE("how many requests a run will have at most, as far as its config says"
   const auto trace = [&](const char* name) {
     return R"(workload.trace={"format": "orrery_csv", "path": ")" + scratch.write(name, small_trace()).string() + "\"}";
   };
-  const auto expected = [](const Changes& changes) { return expected_requests(read(changes)); };
+  const auto expected = [](const Changes& changes) { return expected_requests(read(changes).workload); };
   CHECK(expected({}) == 40);
   CHECK(expected({"workload.limit=7"}) == 7);
   CHECK(expected({"workload.limit=41"}) == 40);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "experiments/study/protocol.hpp"
+#include "experiments/study/trials.hpp"
 #include "study_support.hpp"
 
 namespace orrery::experiments::study::test_explore {
@@ -111,6 +112,66 @@ TEST_CASE("a search with points in flight: the same rows in whatever order runs 
       }
       CHECK(runs == 14);
       CHECK(dump(out) == one);
+    }
+  }
+}
+
+/// Ten requests at rates up to far too many; of those that arrive late the P90 of the TTFT is above a second.
+std::string ending_study(const std::string& end, const std::string& objective) {
+  return study_json(
+      R"("parameters": [{"name": "rate", "path": "workload.rate_scale", "values": [0.5, 1, 50, 100, 200]}],
+      "measures": {"ttft": "ttft_s.p90", "speed": "throughput.output_tokens_per_s"}, "objectives": [{)" +
+      objective + R"(}], "limits": [{"value": "ttft", "most": 0.1)" + end + "}]");
+}
+
+std::vector<PointRow> rows_of(const fs::path& file) {
+  std::vector<PointRow> rows;
+  StoreReader(file).for_each([&](const PointRow& row) { rows.push_back(row); });
+  return rows;
+}
+
+TEST_CASE("runs end on a limit: points that meet it are as ever, others are infeasible or beyond it", "[study]") {
+  Scratch scratch;
+  for (const char* objective : {R"("maximise": "speed")", R"("name": "o", "minimise": "rate")"}) {
+    const bool known = std::string(objective).find("rate") != std::string::npos;  // without the run
+    INFO(objective);
+    const Study whole = read(scratch, ending_study("", objective));
+    const std::string name = known ? "known" : "unknown";
+    (void)explore(whole, {.out = scratch / (name + "whole")});
+    const Study study = read(scratch, ending_study(R"(, "end_at": 1.5)", objective));
+    const std::string one = explored(study, scratch / (name + "1"), false, 1);
+    CHECK(explored(study, scratch / (name + "3"), false, 3) == one);
+    Backwards backwards(study);  // another process is told of it too
+    (void)explore(study, {.out = scratch / (name + "back"), .executor = &backwards});
+    CHECK(dump(scratch / (name + "back")) == one);
+    const auto rows = rows_of(scratch / (name + "1")), all = rows_of(scratch / (name + "whole"));
+    REQUIRE(rows.size() == 5);
+    int ended = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double ttft = number_of(all[i].cells[1]);
+      CAPTURE(i, ttft);
+      if (ttft <= 0.15) {
+        CHECK(rows[i].cells == all[i].cells);
+        continue;
+      }
+      ++ended;
+      CHECK_THAT(rows[i].reason, Contains("ttft_s.p90 is above 0.15 s whatever follows: ended after"));
+      CHECK(number_of(rows[i].cells[1]) > 0.15);       // so far
+      CHECK(std::isnan(number_of(rows[i].cells[2])));  // nobody knows
+      CHECK(rows[i].status == (known ? TrialStatus::ok : TrialStatus::infeasible));
+      if (known) CHECK(rows[i].violation > 0.5);  // (0.15 - 0.1) / 0.1
+    }
+    CHECK(ended >= 2);
+    CHECK(explore(study, {.out = scratch / (name + "1")}).known == 5);
+    // Runs of the one are not those of the other.
+    const auto taken = explore(study, {.out = scratch / (name + "from"), .from = {scratch / (name + "whole")}});
+    CHECK(taken.runs == 5);
+    // Drivers hear how far beyond the limit a point was when it ended.
+    StoreReader store(scratch / (name + "1"));
+    for (const search::Trial& trial : read_trials(store, {}).trials) {
+      REQUIRE(trial.result.judged());
+      CHECK(trial.result.ok() == (trial.result.reason.empty() || known));
+      if (!trial.result.reason.empty()) CHECK(trial.result.violation() > 0.5);
     }
   }
 }

@@ -133,6 +133,26 @@ TEST_CASE("faults of a study name file, place and what was expected", "[study]")
         "s.json:/objectives/0/name: expected a text");
   check(numbers(R"({"name": "n", "values": [1]})", R"(, "limits": [{"value": "t"}])"),
         "expected 'most', 'least' or both");
+  const auto limit = [&](const std::string& text, const std::string& rest = "") {
+    return study_json(R"("parameters": [{"name": "n", "values": [1]}], "measures": {"t": "ttft_s.p99", "b": "tbt_s.p99",
+                      "a": "slo.attainment"}, "limits": [)" +
+                      text + "]" + rest);
+  };
+  check(limit(R"({"value": "t", "most": 2, "end_at": 0.5})"),
+        "s.json:/limits/0/end_at: expected a multiple of 'most', 1 or more, got 0.5");
+  check(limit(R"({"value": "a", "least": 0.9, "end_at": 2})"), "expected a multiple of 'least', up to 1, got 2");
+  check(limit(R"({"value": "t", "most": 2, "least": 1, "end_at": 1})"), "expected one of 'most' and 'least' beside it");
+  check(limit(R"({"name": "l", "value": "t + 1", "most": 2, "end_at": 1})"),
+        "expected a 'value' that is one measure, not a formula");
+  check(limit(R"({"value": "b", "most": 2, "end_at": 1})"),
+        "expected a figure that can be certain before a run ends, got 'tbt_s.p99' (mean, p50, p90, p95, p99 or max of "
+        "ttft_s, tpot_s, e2e_s, queueing_s, normalised_latency_s)");
+  check(limit(R"({"value": "a", "most": 0.9, "end_at": 1})"), "got 'slo.attainment'");
+  check(limit(R"({"value": "t", "least": 0.9, "end_at": 1})"), "got 'ttft_s.p99' (slo.attainment)");
+  check(limit(R"({"value": "t", "most": 2, "end_at": 1})", R"(, "seeds": {"count": 2})"), "expected one seed");
+  check(R"({"kind": "study", "version": 1, "base": {"system": "function"}, "parameters": [{"name": "n", "values": [1]}],
+            "measures": {"t": "ttft_s.p99"}, "limits": [{"value": "t", "most": 2, "end_at": 1}]})",
+        "expected a system whose runs can end before their time (runs of 'serving' can)");
   check(numbers(R"({"name": "n", "values": [1]})", R"(, "search": {"driver": {"policy": "radnom"}})"),
         "s.json:/search/driver/policy: unknown driver policy 'radnom' (did you mean 'random'?)");
   check(numbers(R"({"name": "n", "values": [1]})", R"(, "search": {"budget": 0})"), "s.json:/search/budget: expected");

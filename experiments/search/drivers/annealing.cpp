@@ -102,7 +102,7 @@ class AnnealingDriver final : public Driver {
   bool accepts(const Evaluation& result) {
     const double over = result.violation(), over_here = here_->result.violation();
     if (over != over_here) return over < over_here;
-    if (!result.ok()) return true;  // both are lost: walk on
+    if (!result.ok() || !here_->result.ok()) return true;  // both are lost: walk on
     const double worse = result.objectives[0] - here_->result.objectives[0];
     return worse <= 0 || random_.uniform() < sim::det_exp(-worse / (temperature() * spread_));
   }

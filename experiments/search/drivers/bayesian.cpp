@@ -161,9 +161,12 @@ class BayesianDriver final : public Driver {
       told_.push_back({trial.proposal.point, trial.result});
       all_.push_back(inputs_.coordinates_of(trial.proposal.point));
       parts_.note(trial.proposal.point);
+      if (trial.result.judged()) {
+        judged_.push_back(told_.size() - 1);
+        judged_places_.push_back(all_.back());
+      }
       if (trial.result.ok()) {
         ok_.push_back(told_.size() - 1);
-        good_.push_back(all_.back());
         descent_.note(trial);
       }
     }
@@ -197,20 +200,20 @@ class BayesianDriver final : public Driver {
 
   void learn() {
     std::vector<double> ran;
-    for (const Told& told : told_) ran.push_back(told.result.ok() ? 1 : -1);
-    runs_fail_ = good_.size() < told_.size();
+    for (const Told& told : told_) ran.push_back(told.result.judged() ? 1 : -1);
+    runs_fail_ = judged_.size() < told_.size();
     if (runs_fail_) runs_.learn(all_, std::move(ran));
     limits_break_.assign(limits_.size(), false);
     for (std::size_t l = 0; l < limits_.size(); ++l) {
       std::vector<double> margins;
-      for (const std::size_t i : ok_) {
+      for (const std::size_t i : judged_) {
         const auto& all = told_[i].result.margins;
         margins.push_back(l < all.size() ? all[l] : 0);
       }
       set_room(l, std::any_of(margins.begin(), margins.end(), [](double margin) { return margin < 0; }));
       std::vector<double> labels = met_labels(margins);
       limits_break_[l] = !labels.empty();
-      if (limits_break_[l]) limits_[l].learn(good_, std::move(labels));
+      if (limits_break_[l]) limits_[l].learn(judged_places_, std::move(labels));
     }
     feasible_.clear();
     for (std::size_t i = 0; i < told_.size(); ++i)
@@ -427,10 +430,11 @@ class BayesianDriver final : public Driver {
   Candidates candidates_;
   std::set<std::string> known_;
   std::vector<Told> told_;
-  std::vector<std::size_t> ok_;          ///< of told_, those with a result
-  std::vector<Coordinates> all_, good_;  ///< of told_; of ok_
-  std::vector<Coordinates> out_;         ///< of points whose results are still to come
-  std::vector<std::size_t> feasible_;    ///< of told_
+  std::vector<std::size_t> ok_;      ///< of told_, those with a result
+  std::vector<std::size_t> judged_;  ///< of told_, those whose limits were looked at
+  std::vector<Coordinates> all_, judged_places_;
+  std::vector<Coordinates> out_;       ///< of points whose results are still to come
+  std::vector<std::size_t> feasible_;  ///< of told_
   GpLearner runs_;
   SpaceParts parts_;
   DescentInTurns descent_;

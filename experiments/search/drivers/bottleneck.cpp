@@ -103,7 +103,7 @@ class BottleneckDriver final : public Driver {
   bool keeps(const Evaluation& child, const Evaluation& parent) const {
     const double over = child.violation(), over_parent = parent.violation();
     if (over != over_parent) return over < over_parent;
-    if (!child.ok()) return true;  // the way out of what does not fit
+    if (!child.ok() || !parent.ok()) return true;  // the way out of what does not fit
     const double before = parent.objectives[0];
     return child.objectives[0] <= before + params_.tolerance * std::abs(before);
   }

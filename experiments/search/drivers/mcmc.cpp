@@ -168,7 +168,7 @@ class McmcDriver final : public Driver {
   bool accepts(const Evaluation& from, const Evaluation& to) {
     const double over = to.violation(), over_from = from.violation();
     if (over != over_from) return over < over_from;
-    if (!to.ok()) return true;
+    if (!to.ok() || !from.ok()) return true;
     const double worse = to.objectives[0] - from.objectives[0];
     return worse <= 0 || (temperature_ > 0 && random_.uniform() < sim::det_exp(-worse / temperature_));
   }

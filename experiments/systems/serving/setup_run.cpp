@@ -9,6 +9,7 @@
 #include "experiments/systems/serving/load/load.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/observe/early_end.hpp"
 #include "experiments/systems/serving/pricing/clocked.hpp"
 #include "experiments/systems/serving/pricing/host_store.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
@@ -329,12 +330,17 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   ServingMetrics& metrics = result.metrics;
   set_targets(config, change, scale, metrics);
   metrics.priorities = source && source->columns().priorities;
-  ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config) : std::nullopt);
+  ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config.workload) : std::nullopt);
+  // A program's calls are not counted beforehand.
+  const auto most = change.ends.empty() || workload.program ? std::nullopt : expected_requests(workload);
+  std::optional<EarlyEnd> early;
+  if (most) early.emplace(&watched, change.ends, *most, metrics);
 
   const std::unique_ptr<Load> load = make_load(workload, source.get(), seed, metrics.warmup);
   auto* const programs = dynamic_cast<ProgramLoad*>(load.get());
-  Cluster cluster(engine, metrics, observer != nullptr || progress ? &watched : nullptr, *load,
-                  deciders(config, engine));
+  RunObserver* outermost = observer != nullptr || progress ? &watched : nullptr;
+  if (early) outermost = &*early;
+  Cluster cluster(engine, metrics, outermost, *load, deciders(config, engine));
   cluster.migrate(config.policies.migration.make(), config.migration);
   const std::unique_ptr<HostTime> host = host_of(config);
   FrontDoor door(engine, cluster, scale.duration(host->request_s()));

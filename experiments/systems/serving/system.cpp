@@ -9,6 +9,7 @@
 #include "experiments/systems/serving/expected_error.hpp"
 #include "experiments/systems/serving/load/program_load.hpp"
 #include "experiments/systems/serving/load/workload.hpp"
+#include "experiments/systems/serving/observe/early_end.hpp"
 #include "experiments/systems/serving/observe/files.hpp"
 #include "experiments/systems/serving/observe/token_times.hpp"
 #include "experiments/systems/serving/programs/files.hpp"
@@ -132,6 +133,8 @@ class ServingExperiment final : public Experiment {
   Outcome run(const RunSink& sink) const override {
     try {
       return run_in_range(sink);
+    } catch (const EndedEarly& early) {
+      return Outcome::ended(early);
     } catch (const std::overflow_error& error) {
       sim::throw_fault({config_.file, ""}, error.what());
     }
@@ -154,8 +157,8 @@ class ServingExperiment final : public Experiment {
     }
     RunObserver* const observer = files ? &*files : nullptr;
     const bool targets = config_.slo.ttft_s || config_.slo.tbt_s;
-    const ServingResult result =
-        targets ? run_watched(config_, setup_, observer, sink.progress, {}) : setup_.run(observer, sink.progress);
+    const ServingResult result = targets ? run_watched(config_, setup_, observer, sink.progress, {.ends = sink.ends})
+                                         : setup_.run(observer, sink.progress, {.ends = sink.ends});
     outcome.summary = summarise(result, scale);
     outcome.events = result.events;
     if (config_.run.replications > 1) replicate(scale, sink, outcome);
@@ -218,9 +221,9 @@ System serving_system() {
           .doc = "Serves a language model to a stream of requests on one group of devices.",
           .fields = describe_sections<ServingParams>,
           .figures = serving_figures(),
-          .read = [](const sim::Node& root, const Systems& systems, sim::Faults& faults) {
-            return read_serving(root, systems.registries(), faults, {});
-          }};
+          .read = [](const sim::Node& root, const Systems& systems,
+                     sim::Faults& faults) { return read_serving(root, systems.registries(), faults, {}); },
+          .ends_on = end_figures()};
 }
 
 std::unique_ptr<Experiment> read_serving(const sim::Node& root, const SharedRegistries& registries, sim::Faults& faults,

@@ -59,8 +59,9 @@ struct RunChange {
   /// How many requests (of a program: instances) are sent, in place of workload.limit and of the number that the
   /// generator or the program has; of a trace no more than it holds.
   std::optional<std::int64_t> requests;
-  std::int64_t skip = 0;  ///< requests of the trace that are left out beside those of workload.skip
-  double slo_scale = 1;   ///< targets of `slo` times this, in what is measured (policies do not see it)
+  std::int64_t skip = 0;       ///< requests of the trace that are left out beside those of workload.skip
+  double slo_scale = 1;        ///< targets of `slo` times this, in what is measured (policies do not see it)
+  std::vector<RunEnd> ends{};  ///< figures that end it before its time, by EndedEarly
 };
 
 /// The config made ready to run: part and model read, iteration model built, memory divided. Copies nothing between

@@ -36,15 +36,15 @@ std::unique_ptr<Load> make_load(const WorkloadParams& workload, traces::TraceSou
   return std::make_unique<ProgramLoad>(programs, seed, workload.rate_scale, std::move(predictor), warmup);
 }
 
-std::optional<std::int64_t> expected_requests(const ServingConfig& config) {
-  std::optional<std::int64_t> total = config.workload.limit;
+std::optional<std::int64_t> expected_requests(const WorkloadParams& workload) {
+  std::optional<std::int64_t> total = workload.limit;
   const auto at_most = [&](std::int64_t count) { total = std::min(count, total.value_or(count)); };
-  if (config.workload.generator) at_most(config.workload.generator->requests);
-  if (config.workload.trace && !config.workload.trace->path.ends_with(".gz") &&
-      !config.workload.trace->path.ends_with(".zst")) {
-    std::ifstream file(config.workload.trace->path, std::ios::binary);
+  if (workload.generator) at_most(workload.generator->requests);
+  if (workload.trace && !workload.trace->path.ends_with(".gz") &&
+      !workload.trace->path.ends_with(".zst")) {
+    std::ifstream file(workload.trace->path, std::ios::binary);
     const std::int64_t lines = std::count(std::istreambuf_iterator<char>(file), {}, '\n');
-    at_most(std::max<std::int64_t>(0, lines - config.workload.skip));
+    at_most(std::max<std::int64_t>(0, lines - workload.skip));
   }
   return total;
 }

@@ -23,6 +23,6 @@ std::unique_ptr<Load> make_load(const WorkloadParams& workload, traces::TraceSou
 
 /// Requests in the workload, for progress: exact for a generator, the lines of a plain trace file, unknown for a
 /// compressed one.
-std::optional<std::int64_t> expected_requests(const ServingConfig& config);
+std::optional<std::int64_t> expected_requests(const WorkloadParams& workload);
 
 }  // namespace orrery::experiments
