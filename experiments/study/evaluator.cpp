@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "experiments/base/stopped.hpp"
 
 namespace orrery::experiments::study {
 
@@ -30,12 +29,6 @@ double over_seeds(std::vector<double> values, Statistic statistic) {
 
 bool any_known(std::span<const double> figures) {
   return std::any_of(figures.begin(), figures.end(), [](double figure) { return !std::isnan(figure); });
-}
-
-/// An input's path as the store has it: the same from whatever folder the command was started in.
-std::string relative_path(const std::string& path, const fs::path& study) {
-  const fs::path folder = fs::absolute(study).lexically_normal().parent_path();
-  return fs::absolute(path).lexically_normal().lexically_relative(folder).generic_string();
 }
 
 }  // namespace
@@ -63,24 +56,7 @@ std::vector<Cell> parameter_cells(const Study& study, const Point& point) {
 }
 
 Evaluator::Evaluator(const Study& study, Store& store, WorkerPool& pool, const ExploreOptions& options)
-    : study_(study),
-      store_(store),
-      pool_(pool),
-      out_(options.out),
-      elsewhere_(options.executor != nullptr),
-      ends_(study.ends()),
-      stored_inputs_(store.inputs()),
-      absent_(study.measures.size()),
-      present_(study.measures.size()),
-      next_run_(store.next_run()),
-      local_(elsewhere_ ? nullptr : std::make_unique<LocalExecutor>(pool, goals_of(study), options.stop)),
-      executor_(elsewhere_ ? *options.executor : *local_) {
-  const fs::path folder = fs::absolute(study.file).lexically_normal().parent_path();
-  for (const auto& [path, digest] : stored_inputs_)
-    if (digests_.of((folder / path).lexically_normal()) != digest)
-      sim::throw_fault({(folder / path).lexically_normal().string(), ""}, "has changed since the store was begun",
-                       "put it back, give another --out, or --force to begin anew");
-}
+    : study_(study), store_(store), out_(options.out), runs_(study, store, pool, options) {}
 
 Evaluation evaluation_of(const Study& study, const PointRow& row, const Proposal& proposal, std::int64_t repeat,
                          const fs::path& store) {
@@ -137,8 +113,9 @@ std::optional<Evaluation> Evaluator::known(const Proposal& proposal) {
   ++known_points_;
   if (on_point) on_point();
   const std::size_t first = study_.space.parameters().size() + study_.space.derived().size();
-  for (std::size_t i = 0; i < study_.measures.size(); ++i)
-    present_[i] = present_[i] || !std::isnan(number_of(row->cells[first + i]));
+  std::vector<double> figures;
+  for (std::size_t i = 0; i < study_.measures.size(); ++i) figures.push_back(number_of(row->cells[first + i]));
+  runs_.seen().note(figures);
   return verdict;
 }
 
@@ -148,118 +125,28 @@ void Evaluator::submit(std::span<const Proposal> proposals) {
       sim::throw_fault({study_.file.string(), "/fidelity"},
                        fmt::format("expected what makes a run shorter: the driver '{}' asks for {} of one",
                                    study_.search.driver.name, proposal.fidelity));
-  std::vector<PreparedRun> prepared = prepare(proposals);
+  const std::vector<OpenRuns::Shared> runs = runs_.begin(proposals);
   if (unchecked_ == 0) unchecked_ = proposals.size();
-  std::size_t next = 0;
-  started_ = next_run_;
+  auto next = runs.begin();
   for (const Proposal& proposal : proposals) {
-    OpenPoint& point = open_.emplace_back(OpenPoint{next_point_++, proposal, {}});
-    for (std::int64_t seed = 0; seed < study_.seeds.count; ++seed)
-      point.runs.push_back(numbered(std::move(prepared[next++])));
+    open_.push_back({next_point_++, proposal, {next, next + study_.seeds.count}});
+    next += study_.seeds.count;
   }
-  start_new_runs();
 }
 
 Evaluation Evaluator::take() {
   const OpenPoint& point = open_.front();
-  const auto ready = [](const auto& run) { return run->prepared.key.empty() || run->result; };
-  while (!std::all_of(point.runs.begin(), point.runs.end(), ready)) wait_for_runs();
+  while (!std::ranges::all_of(point.runs, &OpenRun::ready, [](const auto& run) -> const OpenRun& { return *run; }))
+    runs_.wait();
   Evaluation verdict;
   store_.add_point(row_of(point, verdict));
   store_.commit_if_due();
-  for (const auto& run : point.runs)
-    if (const auto found = of_key_.find(run->prepared.key); found != of_key_.end() && run.use_count() == 2)
-      of_key_.erase(found);  // no other point has it
+  runs_.release(point.runs);
   open_.pop_front();
   any_ok_ = any_ok_ || verdict.ok();
   if (--unchecked_ == 0) check_figures();
   if (on_point) on_point();
   return verdict;
-}
-
-/// The configs of proposals, their seeds one after the other.
-std::vector<PreparedRun> Evaluator::prepare(std::span<const Proposal> proposals) {
-  const auto seeds = static_cast<std::size_t>(study_.seeds.count);
-  std::vector<PreparedRun> prepared(proposals.size() * seeds);
-  pool_.for_each(prepared.size(), [&](std::size_t i) {
-    const Proposal& proposal = proposals[i / seeds];
-    const std::int64_t seed = study_.seeds.first + static_cast<std::int64_t>(i % seeds);
-    prepared[i] = prepare_run([&] { return study_.read(study_.config(proposal.point, proposal.fidelity, seed)); },
-                              digests_, ends_);
-    if (elsewhere_) become_text(prepared[i]);
-  });
-  return prepared;
-}
-
-void Evaluator::check_inputs(const PreparedRun& run) {
-  for (const auto& [file, digest] : run.inputs) {
-    const std::string path = relative_path(file, study_.file);
-    if (stored_inputs_.emplace(path, digest).second) store_.add_input(path, digest);
-  }
-}
-
-/// The run of a config. Numbers go to distinct configs in the order of submission; those that the store has keep
-/// theirs.
-std::shared_ptr<Evaluator::Run> Evaluator::numbered(PreparedRun prepared) {
-  if (prepared.key.empty()) return std::make_shared<Run>(Run{.prepared = std::move(prepared)});  // it was refused
-  check_inputs(prepared);
-  std::shared_ptr<Run>& run = of_key_[prepared.key];
-  if (run) return run;
-  run = std::make_shared<Run>(Run{.prepared = std::move(prepared)});
-  if (auto stored = store_.find_run(run->prepared.key)) {
-    run->id = stored->first;
-    run->result = std::move(stored->second);
-    run->prepared.experiment.reset();
-    if (run->id >= next_run_) ++next_run_;  // done before an interruption, for this very point
-    return run;
-  }
-  run->id = next_run_++;
-  if (earlier_ != nullptr) take_earlier(*run);
-  if (!run->result) running_.emplace(run->id, run);
-  return run;
-}
-
-/// A run that another store has is this one's too.
-void Evaluator::take_earlier(Run& run) {
-  const auto found = earlier_->find(run.prepared.key);
-  if (found == earlier_->end()) return;
-  run.result = found->second;
-  run.prepared.experiment.reset();
-  store_.add_run(run.id, run.prepared.key, *run.result);
-  for (std::size_t m = 0; m < present_.size(); ++m) present_[m] = present_[m] || !std::isnan(run.result->figures[m]);
-}
-
-void Evaluator::start_new_runs() {
-  std::vector<RunOrder> orders;
-  for (auto run = running_.lower_bound(started_); run != running_.end(); ++run)
-    orders.push_back({run->first, &run->second->prepared});
-  executor_.start(orders);
-}
-
-void Evaluator::wait_for_runs() {
-  std::vector<RunDone> done = executor_.wait();
-  if (done.empty()) {
-    store_.commit();
-    throw Stopped{};
-  }
-  for (auto& [id, outcome] : done) {
-    const auto found = running_.find(id);
-    Run& run = *found->second;
-    store_.add_run(id, run.prepared.key, outcome.result);
-    store_.commit_if_due();
-    if (outcome.result.status == TrialStatus::ok) {
-      any_result_ = true;
-      for (std::size_t m = 0; m < outcome.absent.size(); ++m) {
-        present_[m] = present_[m] || outcome.absent[m].empty();
-        if (absent_[m].empty()) absent_[m] = outcome.absent[m];
-      }
-    }
-    run.result = std::move(outcome.result);
-    run.prepared.experiment.reset();
-    run.prepared.text.clear();
-    ++runs_;
-    running_.erase(found);
-  }
 }
 
 std::vector<double> Evaluator::measured(const OpenPoint& point) const {
@@ -276,7 +163,7 @@ PointRow Evaluator::row_of(const OpenPoint& point, Evaluation& verdict) const {
   PointRow row{.id = point.id, .repeat = repeat_};
   bool refused = false;
   for (std::size_t s = 0; s < point.runs.size(); ++s) {
-    const Run& run = *point.runs[s];
+    const OpenRun& run = *point.runs[s];
     const std::string& key = run.prepared.key;
     if (key.empty()) {
       if (!refused) verdict = {.status = TrialStatus::failed, .reason = run.prepared.faults.front().text()};
@@ -311,11 +198,11 @@ bool Evaluator::decides(std::size_t measure) const {
 /// Looked at when all have been taken that were out when it was looked at last.
 void Evaluator::check_figures() {
   unchecked_ = open_.size();
-  if (!any_result_ || std::exchange(any_ok_, false)) return;
+  if (!runs_.seen().any() || std::exchange(any_ok_, false)) return;
   sim::Faults faults;
-  for (std::size_t m = 0; m < present_.size(); ++m)
-    if (!present_[m] && !absent_[m].empty() && decides(m))
-      faults.add(study_.measures[m].origin, fmt::format("no run has this figure: {}", absent_[m]));
+  for (std::size_t m = 0; m < study_.measures.size(); ++m)
+    if (const std::string missing = runs_.seen().missing(m); !missing.empty() && decides(m))
+      faults.add(study_.measures[m].origin, fmt::format("no run has this figure: {}", missing));
   if (faults.empty()) return;
   store_.commit();
   faults.throw_if_any();
@@ -323,9 +210,9 @@ void Evaluator::check_figures() {
 
 std::vector<std::string> Evaluator::absent() const {
   std::vector<std::string> all;
-  for (std::size_t m = 0; m < present_.size(); ++m)
-    if (any_result_ && !present_[m] && !absent_[m].empty())
-      all.push_back(fmt::format("measure '{}': no run has this figure: {}", study_.measures[m].name, absent_[m]));
+  for (std::size_t m = 0; m < study_.measures.size(); ++m)
+    if (const std::string missing = runs_.seen().missing(m); !missing.empty())
+      all.push_back(fmt::format("measure '{}': no run has this figure: {}", study_.measures[m].name, missing));
   return all;
 }
 
