@@ -63,8 +63,16 @@ struct PlanParams {
   }
 };
 
+/// What becomes of a sequence beyond the longest that is trained on.
+enum class BeyondLongest : std::uint8_t { redraw, cut, chunk };
+constexpr auto enum_names(BeyondLongest) {
+  using enum BeyondLongest;
+  return sim::names<BeyondLongest>({{"redraw", redraw}, {"cut", cut}, {"chunk", chunk}});
+}
+
 struct WorkloadParams {
   traces::LengthRegistry::Choice lengths;
+  BeyondLongest beyond = BeyondLongest::redraw;
   std::int64_t longest = 1 << 17, batch = 512, batches = 40;
   static constexpr auto fields() {
     using sim::Unit;
@@ -73,7 +81,11 @@ struct WorkloadParams {
         sim::choice("lengths", &W::lengths, "log_normal",
                     "Distribution of sequence lengths: its draws for prompts are used."),
         sim::field("longest", &W::longest, Unit::tokens, sim::between(1, 1 << 30),
-                   "Longest sequence; longer ones are drawn again."),
+                   "Longest sequence that is trained on."),
+        sim::field(
+            "beyond", &W::beyond,
+            "What becomes of longer ones. `redraw`: another is drawn. `cut`: what is beyond is left out. `chunk`: "
+            "they are cut into sequences of this length and a rest, each of which counts in the batch."),
         sim::field("batch", &W::batch, Unit::count, sim::between(1, 1 << 16), "Sequences in a batch."),
         sim::field("batches", &W::batches, Unit::count, sim::between(1, 1 << 16), "Number of batches drawn.")};
   }

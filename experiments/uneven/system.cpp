@@ -23,6 +23,7 @@ struct Result {
   const Prices& prices;
   std::int64_t batches = 0;
   double seconds = 0, bound_s = 0, tokens = 0, micro_batches = 0, groups = 0, longest = 0;
+  double chunks = 0, left_out = 0;
   std::vector<double> token_share;  ///< by the logarithm of the degree
   double of_batches(double sum) const { return sum / static_cast<double>(batches); }
 };
@@ -38,6 +39,13 @@ const FigureTable<Result>& result_table() {
       {"tokens_per_s", "1/s", "Tokens of all batches per second.", [](const R& r) { return r.tokens / r.seconds; }},
       {"batch.{tokens,longest}", "tokens", "Mean tokens of a batch; tokens of the longest sequence of all.",
        [](const R& r) { return r.of_batches(r.tokens); }, [](const R& r) { return r.longest; }},
+      {"batch.chunks", "count", "Mean sequences of a batch that are chunks of longer ones (workload.beyond).",
+       [](const R& r) { return r.of_batches(r.chunks); }},
+      {"batch.left_out_tokens", "tokens",
+       "Mean tokens drawn for a batch and not trained on: sequences drawn again, what was cut off, and chunks beyond "
+       "the "
+       "batch.",
+       [](const R& r) { return r.of_batches(r.left_out); }},
       {"batch.{micro_batches,groups}", "", "Mean micro-batches of a batch; mean groups of a micro-batch.",
        [](const R& r) { return r.of_batches(r.micro_batches); }, [](const R& r) { return r.groups / r.micro_batches; }},
       {"token_share.*", "ratio", "Share of tokens in groups of this many devices.",
@@ -104,7 +112,10 @@ class UnevenExperiment final : public ConfigExperiment {
     Result result{.prices = prices};
     result.token_share.assign(costs.exchange_s.size(), 0);
     for (std::int64_t b = 0; b < params_.workload.batches; ++b) {
-      const std::vector<std::int64_t> lengths = draw(b);
+      const Drawn drawn = draw(b);
+      const std::vector<std::int64_t>& lengths = drawn.lengths;
+      result.chunks += static_cast<double>(drawn.chunks);
+      result.left_out += static_cast<double>(drawn.left_out);
       const policies::SequenceView view{lengths, config_.devices, &costs};
       const policies::BatchPlan plan = policy->plan(view);
       if (plan.empty()) {
@@ -123,24 +134,43 @@ class UnevenExperiment final : public ConfigExperiment {
   }
 
  private:
-  std::vector<std::int64_t> draw(std::int64_t batch) const {
+  struct Drawn {
+    std::vector<std::int64_t> lengths;  ///< longest first
+    std::int64_t chunks = 0, left_out = 0;
+  };
+
+  Drawn draw(std::int64_t batch) const {
     sim::RandomStream random =
         sim::RandomStream(static_cast<std::uint64_t>(seed_), "lengths").child(static_cast<std::uint64_t>(batch));
-    const auto sampler = params_.workload.lengths.make();
-    std::vector<std::int64_t> lengths;
+    const WorkloadParams& workload = params_.workload;
+    const auto sampler = workload.lengths.make();
+    Drawn drawn;
     constexpr int kTries = 1'000'000;
     int tries = 0;
-    while (std::ssize(lengths) < params_.workload.batch) {
-      const std::int64_t length = sampler->sample(random).prompt_tokens;
-      if (length <= params_.workload.longest) {
-        lengths.push_back(length);
-      } else if (++tries > kTries) {
-        sim::throw_fault({"workload", "/workload/longest"},
-                         "expected a length that is drawn now and then: a million draws were longer");
+    while (std::ssize(drawn.lengths) < workload.batch) {
+      std::int64_t length = sampler->sample(random).prompt_tokens;
+      if (length <= workload.longest) {
+        drawn.lengths.push_back(length);
+        continue;
       }
+      if (workload.beyond == BeyondLongest::redraw) {
+        drawn.left_out += length;
+        if (++tries > kTries)
+          sim::throw_fault({"workload", "/workload/longest"},
+                           "expected a length that is drawn now and then: a million draws were longer",
+                           "workload.beyond can cut or chunk them");
+        continue;
+      }
+      const bool chunks = workload.beyond == BeyondLongest::chunk;
+      do {
+        drawn.lengths.push_back(std::min(length, workload.longest));
+        drawn.chunks += chunks ? 1 : 0;
+        length -= drawn.lengths.back();
+      } while (chunks && length > 0 && std::ssize(drawn.lengths) < workload.batch);
+      drawn.left_out += length;
     }
-    std::ranges::sort(lengths, std::greater<>());
-    return lengths;
+    std::ranges::sort(drawn.lengths, std::greater<>());
+    return drawn;
   }
 
   void add(Result& result, const policies::SequenceView& view, const policies::BatchPlan& plan) const {

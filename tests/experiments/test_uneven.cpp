@@ -66,6 +66,36 @@ TEST_CASE("uneven batches: the same seed gives the same batches to every policy"
   CHECK(flexible.at("iteration_s")->as_number() >= flexible.at("bound_s")->as_number() * 0.9999);
 }
 
+TEST_CASE("uneven batches: sequences beyond the longest are cut or chunked") {
+  // Eight sequences of 1,000 tokens, at most 400 of each.
+  const auto with = [](const char* beyond, const char* batch = "8") {
+    std::string text = config("", std::string(R"(, "longest": 400, "beyond": ")") + beyond + '"');
+    return run(text.replace(text.find("\"batch\": 8"), 10, std::string("\"batch\": ") + batch));
+  };
+  const sim::Node cut = with("cut");
+  CHECK(cut.at("batch.tokens")->as_number() == 8 * 400);
+  CHECK(cut.at("batch.left_out_tokens")->as_number() == 8 * 600);
+  CHECK(cut.at("batch.chunks")->as_number() == 0);
+  CHECK(cut.at("iteration_s")->as_number() == Approx(2 * (1e-6 * 400 * 400 + 0.4) + 0.1));  // two a device
+  // 400, 400, 200; 400, 400, 200; 400, 400 and 200 tokens beyond the batch.
+  const sim::Node chunked = with("chunk");
+  CHECK(chunked.at("batch.tokens")->as_number() == 6 * 400 + 2 * 200);
+  CHECK(chunked.at("batch.left_out_tokens")->as_number() == 200);
+  CHECK(chunked.at("batch.chunks")->as_number() == 8);
+  // Nine: three whole ones. Attention of chunks takes 2 (0.4^2) + 0.2^2 = 0.36 of 1^2 for each.
+  const sim::Node whole = with("chunk", "9");
+  CHECK(whole.at("batch.tokens")->as_number() == 3000);
+  CHECK(whole.at("batch.left_out_tokens")->as_number() == 0);
+  CHECK(whole.at("bound_s")->as_number() == Approx(3 * (0.36 + 1) / 4 + 0.1));
+  // With room for all, nothing is cut.
+  for (const char* beyond : {"redraw", "cut", "chunk"}) {
+    const sim::Node all = run(config("", std::string(R"(, "longest": 1000, "beyond": ")") + beyond + '"'));
+    CHECK(all.dump() == run(config()).dump());
+  }
+  CHECK_THAT(fault(config("", R"(, "longest": 400)")), Contains("a million draws were longer (workload.beyond can"));
+  CHECK_THAT(fault(config("", R"(, "beyond": "chunks")")), Contains("did you mean 'chunk'?"));
+}
+
 TEST_CASE("uneven batches: what cannot be is said") {
   std::string long_one = config();
   long_one.replace(long_one.find("\"prompt\": 1000"), 14, "\"prompt\": 30000");
