@@ -59,6 +59,7 @@ GaussianProcess::GaussianProcess(const GpInputs& inputs, double length_spread)
 
 void GaussianProcess::scale_lengths() {
   scale_.resize(inputs_->coordinates());
+  columns_.resize(scale_.size());
   for (std::size_t c = 0; c < scale_.size(); ++c) scale_[c] = sim::det_exp(-hyper_.log_lengths[inputs_->owner(c)]);
 }
 
@@ -74,16 +75,20 @@ void GaussianProcess::fit(const std::vector<std::vector<double>>& points, const 
 }
 
 void GaussianProcess::row(const double* point, double* out) const {
-  const std::size_t width = scale_.size();
-  for (std::size_t j = 0; j < count_; ++j) {
-    const double* other = points_.data() + j * width;
-    double square = 0;
-    for (std::size_t c = 0; c < width; ++c) {
-      const double apart = (point[c] - other[c]) * scale_[c];
-      square += inputs_->category(c) ? (apart != 0 ? scale_[c] * scale_[c] : 0.0) : apart * apart;
+  std::fill(out, out + count_, 0.0);
+  for (std::size_t c = 0; c < scale_.size(); ++c) {
+    const double *column = columns_[c].data(), own = point[c], scale = scale_[c];
+    if (inputs_->category(c)) {
+      for (std::size_t j = 0; j < count_; ++j) out[j] += own != column[j] ? scale * scale : 0.0;
+      continue;
     }
-    out[j] = matern52(square);
+    for (std::size_t j = 0; j < count_; ++j) {
+      const double apart = (own - column[j]) * scale;
+      out[j] += apart * apart;
+    }
   }
+  static thread_local MaternDecays decays;  // its buffers
+  matern52(out, count_, decays);
 }
 
 void GaussianProcess::append(const std::vector<double>& point) {
@@ -92,7 +97,7 @@ void GaussianProcess::append(const std::vector<double>& point) {
   double* line = factor_.data() + start;
   row(point.data(), line);
   extend_factor(factor_.data(), n, line, 1 + sim::det_exp(hyper_.log_noise), kLeastPivot);
-  points_.insert(points_.end(), point.begin(), point.end());
+  for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].push_back(point[c]);
   ++count_;
 }
 
@@ -106,7 +111,7 @@ void GaussianProcess::observe(const std::vector<double>& values) {
 
 void GaussianProcess::shrink(std::size_t n) {
   count_ = std::min(count_, n);
-  points_.resize(count_ * scale_.size());
+  for (std::vector<double>& column : columns_) column.resize(count_);
   factor_.resize(count_ * (count_ + 1) / 2);
 }
 

@@ -82,8 +82,8 @@ class GaussianProcess {
   GpHyper hyper_;
   std::vector<double> scale_;  // by coordinate: 1 / length of its parameter
   std::size_t count_ = 0;
-  std::vector<double> points_;  // count x coordinates
-  std::vector<double> factor_;  // lower triangle, row after row
+  std::vector<std::vector<double>> columns_;  // by coordinate: of each point
+  std::vector<double> factor_;                // lower triangle, row after row
   std::vector<double> values_, whitened_;
   double signal_ = 1;  // variance
 };

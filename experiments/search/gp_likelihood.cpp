@@ -105,13 +105,17 @@ class Likelihood {
     std::size_t pair = 0;
     double* line = factor_.data();
     for (std::size_t i = 0; i < n; line += ++i) {
-      for (std::size_t j = 0; j < i; ++j, ++pair) {
-        const double* square = data_.squares.data() + pair * d;
+      for (std::size_t j = 0; j < i; ++j) {
+        const double* square = data_.squares.data() + (pair + j) * d;
         double sum = 0;
         for (std::size_t p = 0; p < d; ++p) sum += square[p] * shrink_[p];
-        const double root = std::sqrt(5 * sum), decay = sim::det_exp(-root);
-        line[j] = (1 + root + 5.0 / 3 * sum) * decay;
-        slope_[pair] = 5.0 / 3 * (1 + root) * decay;
+        line[j] = sum;
+      }
+      decays_.set(line, i);
+      for (std::size_t j = 0; j < i; ++j, ++pair) {
+        const double root = decays_.root(j);
+        line[j] = (1 + root + 5.0 / 3 * line[j]) * decays_.decay(j);
+        slope_[pair] = 5.0 / 3 * (1 + root) * decays_.decay(j);
       }
       extend_factor(factor_.data(), i, line, 1 + noise, 1e-10);
     }
@@ -132,6 +136,7 @@ class Likelihood {
   const FitData& data_;
   double length_spread_;
   std::vector<double> factor_, slope_, inverse_, shrink_;
+  MaternDecays decays_;
 };
 
 struct Climb {
@@ -164,9 +169,23 @@ Climb climb(Likelihood& likelihood, std::vector<double> theta, int steps) {
 
 }  // namespace
 
-double matern52(double square) {
-  const double root = std::sqrt(5 * square);
-  return (1 + root + 5.0 / 3 * square) * sim::det_exp(-root);
+void MaternDecays::set(const double* squares, std::size_t n) {
+  using Map = Eigen::Map<Eigen::ArrayXd>;
+  const auto size = static_cast<Eigen::Index>(n);
+  if (roots_.size() < n) {
+    roots_.resize(n);
+    minus_.resize(n);
+    decays_.resize(n);
+  }
+  Map roots(roots_.data(), size);
+  roots = (5 * Eigen::Map<const Eigen::ArrayXd>(squares, size)).sqrt();
+  Map(minus_.data(), size) = -roots;
+  sim::det_exp_each(minus_.data(), decays_.data(), n);
+}
+
+void matern52(double* squares, std::size_t n, MaternDecays& decays) {
+  decays.set(squares, n);
+  for (std::size_t i = 0; i < n; ++i) squares[i] = (1 + decays.root(i) + 5.0 / 3 * squares[i]) * decays.decay(i);
 }
 
 double dot(const double* a, const double* b, std::size_t n) {

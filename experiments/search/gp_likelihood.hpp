@@ -6,8 +6,18 @@
 
 namespace orrery::experiments::search {
 
-/// Matern 5/2 of the square of the scaled distance.
-double matern52(double square);
+/// sqrt(5) r and e^(-sqrt(5) r) of squares of scaled distances r: what the Matern 5/2 kernel and its slope are made of.
+class MaternDecays {
+ public:
+  void set(const double* squares, std::size_t n);
+  double root(std::size_t i) const { return roots_[i]; }
+  double decay(std::size_t i) const { return decays_[i]; }
+
+ private:
+  std::vector<double> roots_, minus_, decays_;  // may be longer than what is set
+};
+/// Makes squares of scaled distances correlations, in place.
+void matern52(double* squares, std::size_t n, MaternDecays& decays);
 
 /// Sum of products in a fixed order on every processor.
 double dot(const double* a, const double* b, std::size_t n);
@@ -22,7 +32,6 @@ void extend_factor(const double* factor, std::size_t n, double* line, double dia
 double profiled_signal(const std::vector<double>& whitened);
 
 /// Where a fit starts: middling lengths, little noise.
-void set_prior(bool labels);
 GpHyper gp_start(std::size_t parameters);
 /// Hyperparameters of the largest penalised likelihood found by `steps` steps from `warm` and from the start.
 GpHyper fit_gp(const GpInputs& inputs, const std::vector<std::vector<double>>& points,

@@ -183,6 +183,22 @@ TEST_CASE("special functions keep to their error", "[prop]") {
 
 TEST_CASE("edges of the exponentials and logarithms", "[unit]") {
   CHECK(det_exp(0) == 1);
+  // Many at once: the same bits, whatever the number and wherever one is beyond what is plain.
+  RandomStream random(1, "each");
+  for (const std::size_t n : {0, 1, 2, 7, 64}) {
+    for (const double reach : {1.0, 40.0, 689.9, 760.0}) {
+      std::vector<double> x(n), out(n, -1);
+      for (double& one : x) one = random.uniform(-reach, reach);
+      if (n > 2) x[1] = 0;
+      det_exp_each(x.data(), out.data(), n);
+      for (std::size_t i = 0; i < n; ++i) CHECK(out[i] == det_exp(x[i]));
+    }
+  }
+  const double odd[2] = {-kInf, 1};
+  double out[2];
+  det_exp_each(odd, out, 2);
+  CHECK(out[0] == 0);
+  CHECK(out[1] == det_exp(1));
   CHECK(det_exp(kInf) == kInf);
   CHECK(det_exp(-kInf) == 0);
   CHECK(std::isnan(det_exp(kNan)));
