@@ -33,6 +33,7 @@ Outcome Outcome::infeasible(std::string reason, std::vector<std::string> notes) 
 
 Outcome Outcome::ended(const EndedEarly& early) {
   Outcome outcome = infeasible(early.reason);
+  outcome.summary.set("status", sim::Node::string("ended"));
   sim::Node value = sim::Node::real(early.value);
   for (std::size_t end = early.path.size(), dot = 0; end > 0; end = dot) {  // from the last name to the first
     dot = early.path.rfind('.', end - 1);

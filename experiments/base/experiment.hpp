@@ -38,7 +38,7 @@ struct RunSink {
 };
 
 /// What a run gives back. `summary` is summary.json: status "ok", or what went otherwise with a `reason` ("infeasible"
-/// for a design that does not fit, "stalled" for one that gets stuck): a result, not an error.
+/// for a design that does not fit, "stalled" for one that gets stuck, "ended" for a run that ended early): a result, not an error.
 struct Outcome {
   sim::Node summary;
   std::uint64_t events = 0;
@@ -46,7 +46,7 @@ struct Outcome {
   bool feasible() const;
   /// Of a design that cannot be, and nothing else known of it.
   static Outcome infeasible(std::string reason, std::vector<std::string> notes = {});
-  /// Of a run that ended early: infeasible, with the figure that it ended on as it was then.
+  /// Of a run that ended early, with the figure that it ended on as it was then.
   static Outcome ended(const EndedEarly& early);
 };
 

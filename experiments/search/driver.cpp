@@ -22,6 +22,7 @@ bool dominates(const Evaluation& a, const Evaluation& b) {
   const double over_a = a.violation(), over_b = b.violation();
   if (over_a != over_b) return over_a < over_b;
   if (over_a != 0) return false;
+  if (!a.ok() || !b.ok()) return a.ok() && !b.ok();
   bool any = false;
   for (std::size_t i = 0; i < a.objectives.size(); ++i) {
     if (a.objectives[i] > b.objectives[i]) return false;

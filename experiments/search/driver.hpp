@@ -76,12 +76,21 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual std::vector<Proposal> ask(std::size_t most) = 0;
+  /// Whether it is told only when all that it asked for has its results, and asked only then.
+  virtual bool whole_batches() const { return true; }
   /// Whether it can be asked while these points are out, their results still to come: they may be other drivers' too.
-  /// ask() takes them as it was told last. A driver that needs its results first says so by leaving this as it is.
+  /// ask() takes them as it was told last.
   virtual bool can_ask(std::span<const Proposal> out) { return out.empty(); }
   virtual void tell(std::span<const Trial> trials) = 0;
   /// Figures of its own progress, for people: acceptance, step sizes, restarts. None decides anything.
   virtual std::vector<std::pair<std::string, double>> statistics() const { return {}; }
+};
+
+/// A driver that can be told of some of its points, and asked for more, while others are out.
+class StreamDriver : public Driver {
+ public:
+  bool whole_batches() const final { return false; }
+  bool can_ask(std::span<const Proposal> /*out*/) override { return true; }
 };
 
 /// What a driver may know beside its own parameters. The space outlives the driver.

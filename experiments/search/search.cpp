@@ -60,14 +60,16 @@ bool Gains::gains(const Evaluation& result) {
 
 void ThreadEvaluations::submit(std::span<const Proposal> proposals) {
   std::vector<std::function<void()>> pieces;
-  const std::lock_guard lock(mutex_);
-  for (const Proposal& proposal : proposals) {
-    Slot& slot = out_.emplace_back(Slot{proposal, {}});  // others stay where they are
-    pieces.emplace_back([this, &slot] {
-      Evaluation result = evaluate_(slot.proposal);
-      const std::lock_guard results(mutex_);
-      slot.result = std::move(result);
-    });
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Proposal& proposal : proposals) {
+      Slot& slot = out_.emplace_back(Slot{proposal, {}});  // others stay where they are
+      pieces.emplace_back([this, &slot] {
+        Evaluation result = evaluate_(slot.proposal);
+        const std::lock_guard results(mutex_);
+        slot.result = std::move(result);
+      });
+    }
   }
   pool_.submit(std::move(pieces));
 }
@@ -105,7 +107,7 @@ std::vector<Trial> Window::hear(std::size_t count) {
   out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(count));
   results_.erase(results_.begin(), results_.begin() + static_cast<std::ptrdiff_t>(count));
   untold_.insert(untold_.end(), trials.begin(), trials.end());
-  if (out_.empty() || can_ask()) driver_.tell(std::exchange(untold_, {}));
+  if (out_.empty() || !driver_.whole_batches()) driver_.tell(std::exchange(untold_, {}));
   return trials;
 }
 

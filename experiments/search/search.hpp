@@ -96,7 +96,8 @@ class Window {
   const std::vector<Proposal>& out() const { return out_; }
   std::size_t room() const { return size_ - std::min(size_, out_.size()); }
   bool can_ask() const { return driver_.can_ask(out_); }
-  /// New proposals, which are out from now on: the last ones of out(). Only if can_ask().
+  /// New proposals, which are out from now on: the last ones of out(); none may mean that it has some once it has heard
+  /// of those that are out. Only if can_ask().
   std::vector<Proposal> ask(std::size_t most);
   /// Points that the driver did not ask for.
   void add(std::vector<Proposal> proposals);

@@ -23,7 +23,8 @@ std::vector<Proposal> UniqueDriver::ask(std::size_t most) {
     proposed_ = true;
     std::vector<Proposal> fresh = fresh_of(std::move(batch), round >= kStall);
     if (!fresh.empty() || round > kStall) return fresh;
-    tell({});  // nothing new: the driver hears what is known and is asked again
+    if (!out_.empty()) return {};  // nothing new: the driver hears what is known after what is out
+    tell({});                      // and now if nothing is, and is asked again
   }
 }
 

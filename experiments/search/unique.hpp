@@ -16,6 +16,7 @@ class UniqueDriver final : public Driver {
  public:
   UniqueDriver(std::unique_ptr<Driver> inner, const Space& space, sim::RandomStream random);
   std::vector<Proposal> ask(std::size_t most) override;
+  bool whole_batches() const override { return inner_->whole_batches(); }
   bool can_ask(std::span<const Proposal> out) override;
   /// Results of points that ask() gave, or of points that nobody asked for.
   void tell(std::span<const Trial> trials) override;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-
 namespace orrery::experiments::study {
 
 namespace fs = std::filesystem;
@@ -25,10 +24,6 @@ double over_seeds(std::vector<double> values, Statistic statistic) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-bool any_known(std::span<const double> figures) {
-  return std::any_of(figures.begin(), figures.end(), [](double figure) { return !std::isnan(figure); });
 }
 
 }  // namespace
@@ -68,28 +63,20 @@ Evaluation evaluation_of(const Study& study, const PointRow& row, const Proposal
                      "give another --out, or --force to begin anew");
   std::vector<double> figures;
   for (std::size_t i = 0; i < study.measures.size(); ++i) figures.push_back(number_of(row.cells[cells.size() + i]));
-  if (row.status == TrialStatus::ok) return study.judge(proposal.point, figures);
-  Evaluation verdict{.status = row.status, .reason = row.reason};
-  if (any_known(figures)) verdict.margins = study.margins(proposal.point, figures);
-  return verdict;
+  if (ended_early(row.reason)) return study.judge_ended(proposal.point, figures, row.reason);
+  if (row.status != TrialStatus::ok) return {.status = row.status, .reason = row.reason};
+  return study.judge(proposal.point, figures);
 }
 
 void judge_row(const Study& study, const Proposal& proposal, std::span<const double> figures, Evaluation& verdict,
                PointRow& row) {
   row.fidelity = proposal.fidelity;
   row.cells = parameter_cells(study, proposal.point);
-  if (verdict.ok()) {
+  const bool ended = ended_early(verdict.reason);
+  if (verdict.ok() || ended) {
     for (const double figure : figures) row.cells.push_back(number_cell(figure));
-    verdict = study.judge(proposal.point, figures);
-  } else if (any_known(figures)) {  // a run that ended early: on a limit, which is broken whatever the objectives are
-    for (const double figure : figures) row.cells.push_back(number_cell(figure));
-    Evaluation judged = study.judge(proposal.point, figures);
-    if (judged.ok()) {
-      judged.reason = verdict.reason;
-      verdict = std::move(judged);
-    } else {
-      verdict.margins = study.margins(proposal.point, figures);
-    }
+    verdict = ended ? study.judge_ended(proposal.point, figures, std::move(verdict.reason))
+                    : study.judge(proposal.point, figures);
   } else {
     row.cells.resize(row.cells.size() + study.measures.size());
   }
@@ -135,14 +122,14 @@ void Evaluator::submit(std::span<const Proposal> proposals) {
 }
 
 Evaluation Evaluator::take() {
-  const OpenPoint& point = open_.front();
-  while (!std::ranges::all_of(point.runs, &OpenRun::ready, [](const auto& run) -> const OpenRun& { return *run; }))
-    runs_.wait();
+  const auto ready = [](const OpenRuns::Shared& run) { return run->ready(); };
+  while (!std::ranges::all_of(open_.front().runs, ready)) runs_.wait();
+  const OpenPoint point = std::move(open_.front());
+  open_.pop_front();
   Evaluation verdict;
   store_.add_point(row_of(point, verdict));
   store_.commit_if_due();
   runs_.release(point.runs);
-  open_.pop_front();
   any_ok_ = any_ok_ || verdict.ok();
   if (--unchecked_ == 0) check_figures();
   if (on_point) on_point();
@@ -179,8 +166,8 @@ PointRow Evaluator::row_of(const OpenPoint& point, Evaluation& verdict) const {
         .reason = study_.seeds.count == 1 ? run.result->reason : fmt::format("seed {}: {}", seed, run.result->reason)};
   }
   if (refused) row.key.clear();
-  const bool measures = !refused && verdict.status != TrialStatus::failed;
-  judge_row(study_, point.proposal, measures ? measured(point) : std::vector<double>{}, verdict, row);
+  const bool has_figures = verdict.ok() || ended_early(verdict.reason);
+  judge_row(study_, point.proposal, has_figures ? measured(point) : std::vector<double>{}, verdict, row);
   return row;
 }
 

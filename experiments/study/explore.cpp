@@ -26,7 +26,7 @@ constexpr std::size_t kSample = 16;              ///< points of which one must b
 constexpr std::uint64_t kWalk = 1'000'000;       ///< most points of a grid worth walking for one that is allowed
 
 /// Goes through points in order.
-class ListDriver final : public search::Driver {
+class ListDriver final : public search::StreamDriver {
  public:
   explicit ListDriver(std::vector<Point> points) : points_(std::move(points)) {}
   std::vector<Proposal> ask(std::size_t most) override {
@@ -34,7 +34,6 @@ class ListDriver final : public search::Driver {
     for (; batch.size() < most && next_ < points_.size(); ++next_) batch.push_back({points_[next_]});
     return batch;
   }
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const search::Trial>) override {}
 
  private:

@@ -1,6 +1,8 @@
 #include "experiments/study/open_runs.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "experiments/base/stopped.hpp"
 
@@ -23,12 +25,11 @@ void SeenMeasures::note(std::span<const double> figures) {
   for (std::size_t m = 0; m < present_.size(); ++m) present_[m] = present_[m] || !std::isnan(figures[m]);
 }
 
-void SeenMeasures::note(const RunOutcome& outcome) {
-  if (outcome.result.status != TrialStatus::ok) return;
+void SeenMeasures::note_made(std::span<const std::string> absent) {
   any_ = true;
-  for (std::size_t m = 0; m < outcome.absent.size(); ++m) {
-    present_[m] = present_[m] || outcome.absent[m].empty();
-    if (absent_[m].empty()) absent_[m] = outcome.absent[m];
+  for (std::size_t m = 0; m < absent.size(); ++m) {
+    present_[m] = present_[m] || absent[m].empty();
+    if (absent_[m].empty()) absent_[m] = absent[m];
   }
 }
 
@@ -128,7 +129,7 @@ void OpenRuns::wait() {
     OpenRun& run = *found->second;
     store_.add_run(id, run.prepared.key, outcome.result);
     store_.commit_if_due();
-    seen_.note(outcome);
+    if (outcome.result.status == TrialStatus::ok) run.absent = std::move(outcome.absent);
     run.result = std::move(outcome.result);
     run.prepared.experiment.reset();
     run.prepared.text.clear();
@@ -138,9 +139,12 @@ void OpenRuns::wait() {
 }
 
 void OpenRuns::release(std::span<const Shared> runs) {
-  for (const Shared& run : runs)
-    if (const auto found = of_key_.find(run->prepared.key); found != of_key_.end() && run.use_count() == 2)
-      of_key_.erase(found);  // no other point has it
+  for (const Shared& run : runs) {
+    if (const auto absent = std::exchange(run->absent, std::nullopt)) seen_.note_made(*absent);
+    const auto found = of_key_.find(run->prepared.key);
+    const auto own = std::ranges::count(runs, run);
+    if (found != of_key_.end() && run.use_count() == own + 1) of_key_.erase(found);  // no other point has it
+  }
 }
 
 }  // namespace orrery::experiments::study

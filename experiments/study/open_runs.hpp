@@ -18,8 +18,8 @@ class SeenMeasures {
   explicit SeenMeasures(std::size_t measures) : absent_(measures), present_(measures) {}
   /// Figures that are known; NaN: it is not there.
   void note(std::span<const double> figures);
-  /// Of a run that was made.
-  void note(const RunOutcome& outcome);
+  /// Of a run that was made: RunOutcome::absent.
+  void note_made(std::span<const std::string> absent);
   /// Whether a run that was made had a result.
   bool any() const { return any_; }
   /// Where the look-up of a measure that no run had ended; empty: one had it.
@@ -35,6 +35,7 @@ struct OpenRun {
   PreparedRun prepared;
   std::int64_t id = 0;
   std::optional<RunResult> result;
+  std::optional<std::vector<std::string>> absent;  ///< RunOutcome's, of one that was made and not noted yet
   /// Whether its result has come, or its config was refused.
   bool ready() const { return prepared.key.empty() || result; }
 };
@@ -51,7 +52,7 @@ class OpenRuns {
   std::vector<Shared> begin(std::span<const search::Proposal> proposals);
   /// Waits until some are ready. Throws Stopped once the user stops the study, after what was done has been committed.
   void wait();
-  /// What the runs of a point are no longer needed for: another point with an equal config may come all the same.
+  /// A point is done with its runs: what they had is noted, and no more of them is kept than others need.
   void release(std::span<const Shared> runs);
 
   std::int64_t made() const { return made_; }

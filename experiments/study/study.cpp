@@ -73,14 +73,23 @@ Node Study::config(const Point& point, double share, std::int64_t seed) const {
   return config;
 }
 
-std::vector<double> Study::margins(const Point& point, std::span<const double> measured) const {
-  std::vector<double> seen = space.numbers(point), all;
+search::Evaluation Study::judge_ended(const Point& point, std::span<const double> measured, std::string reason) const {
+  std::vector<double> seen = space.numbers(point);
   seen.insert(seen.end(), measured.begin(), measured.end());
+  const sim::FormulaValues values{.scalars = seen, .series = {}};
+  search::Evaluation result{.reason = std::move(reason)};
   for (const Limit& limit : limits) {
-    const double margin = limit.margin(limit.value.number({.scalars = seen, .series = {}}));
-    all.push_back(std::isfinite(margin) ? margin : 0);
+    const double margin = limit.margin(limit.value.number(values));
+    result.margins.push_back(std::isfinite(margin) ? margin : 0);
   }
-  return all;
+  for (const Objective& objective : objectives) {
+    const double value = objective.value.number(values);
+    result.objectives.push_back(objective.maximise ? -value : value);
+  }
+  if (std::ranges::all_of(result.objectives, [](double value) { return std::isfinite(value); })) return result;
+  result.status = TrialStatus::infeasible;
+  result.objectives.clear();
+  return result;
 }
 
 search::Evaluation Study::judge(const Point& point, std::span<const double> measured) const {

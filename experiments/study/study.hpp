@@ -139,8 +139,9 @@ struct Study {
   std::optional<Fidelity> fidelity;
   /// Of the limits.
   std::vector<RunEnd> ends() const;
-  /// Of each limit by the figures that are known; 0 where it cannot be told.
-  std::vector<double> margins(const Point& point, std::span<const double> measured) const;
+  /// Judges a point whose run ended early, by the figures that are known: ok if these are enough for the objectives,
+  /// else infeasible. A limit that they are not enough for counts as just met.
+  search::Evaluation judge_ended(const Point& point, std::span<const double> measured, std::string reason) const;
   /// How the config of a point becomes an experiment; called by several threads.
   std::function<std::unique_ptr<Experiment>(const sim::Node&)> read;
 

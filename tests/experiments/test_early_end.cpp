@@ -3,6 +3,7 @@
 
 #include "experiments/base/early_end.hpp"
 #include "experiments/base/figures.hpp"
+#include "support.hpp"
 #include "system_run.hpp"
 
 namespace test_early_end {
@@ -90,7 +91,7 @@ TEST_CASE("A serving run ends on each figure, and only if it would break the bou
     INFO(path);
     const double value = figure(whole, path);
     const sim::Node ended = run_with({{path, value * 0.7}});
-    CHECK(ended.at("status")->as_string() == "infeasible");
+    CHECK(ended.at("status")->as_string() == "ended");
     CHECK_THAT(ended.at("reason")->as_string(),
                Contains(std::string(path) + " is above ") && Contains("of at most 60 requests"));
     CHECK(figure(ended, path) > value * 0.7);  // so far
@@ -103,6 +104,23 @@ TEST_CASE("A serving run ends on each figure, and only if it would break the bou
   CHECK_THAT(ended.at("reason")->as_string(), Contains("slo.attainment is below "));
   CHECK(figure(ended, "slo.attainment") < attained * 1.1);
   CHECK(run_with({{"slo.attainment", attained * 0.99, true}}).dump() == whole.dump());
+  CHECK(run_with({{"slo.attainment", attained, true}}).dump() == whole.dump());  // not below it
+}
+
+TEST_CASE("How many requests there will be at most", "[cluster]") {
+  const test::Scratch scratch;
+  const std::string lines = "arrived_s,prompt_tokens,output_tokens\n0,400,8\n0.1,400,8\n0.2,400,8\n0.3,400,8";
+  const auto ended = [&](const std::string& name, const std::string& text, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> set{"workload.generator=null", R"(workload.trace={"format": "orrery_csv", "path": ")" +
+                                                                scratch.write(name, text).string() + "\"}"};
+    set.insert(set.end(), more.begin(), more.end());
+    // Of n values the P50 needs n - floor((n-1) / 2) above the bound.
+    return run_with({{"ttft_s.p50", 1e-9}}, set).at("reason")->as_string();
+  };
+  CHECK_THAT(ended("a.csv", lines), Contains("ended after 3 of at most 5 requests"));  // the header counts
+  CHECK_THAT(ended("b.csv", lines + "\n"), Contains("ended after 4 of at most 6 requests"));
+  CHECK_THAT(ended("c.csv", lines, {"workload.limit=3"}), Contains("ended after 2 of at most 3 requests"));
+  CHECK_THAT(ended("d.csv", lines, {"workload.skip=1"}), Contains("ended after 3 of at most 4 requests"));
 }
 
 TEST_CASE("What a serving run does not end on", "[cluster]") {

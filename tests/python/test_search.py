@@ -92,9 +92,9 @@ class SearchTest(unittest.TestCase):
         """Results come in any order; what is proposed does not depend on it."""
         seen = []
         for order in ((0, 1, 2, 3), (3, 1, 0, 2)):
-            search = orrery.Search(SPACE, "cost", "bayesian", evaluations=20, in_flight=4)
+            search = orrery.Search(SPACE, "cost", "bayesian", evaluations=20, batch=1, in_flight=4)
             out = search.ask(4)
-            self.assertEqual(search.room(), 0)
+            self.assertFalse(search.can_ask())
             with self.assertRaisesRegex(RuntimeError, "as many points are out as in_flight allows: .*point 1 first"):
                 search.ask(1)
             told = 0
@@ -103,20 +103,67 @@ class SearchTest(unittest.TestCase):
                     search.tell(trial, bowl(**trial.parameters))
                     out.remove(trial)
                     told += 1
-                    out += search.ask(1) if search.room(1) else []
+                    search.can_ask(3)  # changes nothing
+                    out += search.ask() if search.can_ask() else []
             self.assertEqual(told, 20)
             self.assertEqual(search.ask(), [])
             seen.append(search.points)
         self.assertTrue(seen[0].equals(seen[1]))
         # A generation of two: what comes after it needs its results, in_flight or not.
-        search = orrery.Search(SPACE, "cost", {"policy": "cma_es", "cma_es": {"population": 2}}, in_flight=9)
+        search = orrery.Search(SPACE, "cost", {"policy": "cma_es", "cma_es": {"population": 2}}, batch=1, in_flight=9)
         out = search.ask(2)
         with self.assertRaisesRegex(RuntimeError, "the driver 'cma_es' needs more results: .*point 1 first"):
             search.ask(1)
-        self.assertEqual(search.room(1), 0)
+        self.assertFalse(search.can_ask())
         for trial in reversed(out):
             search.tell(trial, bowl(**trial.parameters))
         self.assertEqual(len(search.ask(1)), 1)
+
+    def test_asked_for_by_fours(self):
+        """As many as are asked for or none, so that points do not depend on when results are told; nor on a resumption."""
+        with tempfile.TemporaryDirectory() as home:
+            seen = []
+            for step in (1, 4):
+                store = pathlib.Path(home) / f"{step}.sqlite"
+                for evaluations in (12, 24):  # a store of another budget is another study's
+                    search = orrery.Search(SPACE, "cost", "tpe", evaluations=24, batch=1, in_flight=8, out=store)
+                    out, told = [], 0
+                    while told < evaluations and (out or search.can_ask(4)):
+                        out += search.ask(4) if search.can_ask(4) else []
+                        for trial in out[:step]:
+                            search.tell(trial, bowl(**trial.parameters))
+                        told += len(out[:step])
+                        del out[:step]
+                    search._commit()
+                    told = 0
+                    del search
+                seen.append(orrery.Search(SPACE, "cost", "tpe", evaluations=24, batch=1, in_flight=8, out=store).points)
+            self.assertEqual(len(seen[0]), 24)
+            self.assertTrue(seen[0].equals(seen[1]))
+
+    def test_small_spaces_end(self):
+        """Fewer points than evaluations, some of them out."""
+        space = {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+        for driver in ("grid", "random", "mcmc", "tpe", "bayesian"):
+            found = orrery.search(lambda a, b: {"cost": a}, space, "cost", driver, 30, batch=1, in_flight=5)
+            self.assertEqual(len(found.points), 9, driver)
+            search = orrery.Search(space, "cost", driver, evaluations=30, batch=1, in_flight=5)
+            out = []
+            while search.can_ask() or out:
+                out += search.ask() if search.can_ask() else []
+                if out and not search.can_ask():
+                    search.tell(out.pop(), {"cost": 1})
+            self.assertEqual(len(search.points), 9, driver)
+            self.assertFalse(search.can_ask())
+            self.assertEqual(search.ask(), [])
+
+    def test_up_to_a_batch_is_a_batch(self):
+        """in_flight counts beyond the batch, as in a study."""
+        for driver in ("tpe", "annealing"):
+            points = [orrery.search(bowl, SPACE, "cost", driver, 30, batch=8, in_flight=n).points for n in (0, 4, 8, 16)]
+            self.assertTrue(points[0].equals(points[1]))
+            self.assertTrue(points[0].equals(points[2]))
+            self.assertFalse(points[0].equals(points[3]))
 
     def test_points_in_flight(self):
         """Those of the command, whatever the threads, and after an interruption."""

@@ -35,7 +35,7 @@ std::vector<std::string> driver_names() {
 
 /// Proposes 1, 2, 3 …, and notes what it had been told by then.
 struct Counting final : Driver {
-  bool ahead = true;
+  bool ahead = true;  ///< a driver of streams
   double next = 1;
   std::vector<std::size_t> asked, knew, told;  ///< a call each
   std::size_t known = 0;
@@ -49,6 +49,7 @@ struct Counting final : Driver {
     while (batch.size() < most) batch.push_back({{next++}});
     return batch;
   }
+  bool whole_batches() const override { return !ahead; }
   bool can_ask(std::span<const Proposal> out) override {
     most_out = std::max(most_out, out.size());
     return ahead || out.empty();
@@ -202,6 +203,51 @@ TEST_CASE("a chain has one point out at a time", "[search][drivers]") {
   CHECK_FALSE(driver->can_ask(out));
   out.erase(out.begin());  // nobody looked at it: its chain is free
   CHECK(driver->can_ask(out));
+}
+
+TEST_CASE("chains and generations keep to their points where many are known already", "[search][drivers]") {
+  Space space;  // 36 points: most proposals are known before long
+  add(space, integer("a", 1, 6));
+  add(space, integer("b", 1, 6));
+  for (const char* name : {"mcmc", "cma_es"}) {
+    INFO(name);
+    UniqueDriver driver(make_driver(name, {.space = &space, .budget = 36, .random = {1, "driver"}}), space,
+                        {1, "unique"});
+    // Four chains; four parameters' worth of 4 + floor(3 ln 2) = 6 points a generation.
+    const std::size_t most = std::string(name) == "mcmc" ? 4 : 6;
+    std::vector<Proposal> out;
+    std::set<std::string> seen;
+    for (int round = 0; round < 200 && seen.size() < 36; ++round) {
+      while (driver.can_ask(out)) {
+        const auto batch = driver.ask(1);
+        if (batch.empty()) break;
+        for (const Proposal& proposal : batch) {
+          CHECK(seen.insert(space.key(proposal.point)).second);
+          out.push_back(proposal);
+        }
+        REQUIRE(out.size() <= most);
+      }
+      if (out.empty()) break;
+      const Trial oldest{out.front(), bowl(out.front())};
+      out.erase(out.begin());
+      driver.tell({&oldest, 1});
+    }
+    CHECK(seen.size() == 36);
+  }
+}
+
+TEST_CASE("a chain goes on when its own result is there", "[search][drivers]") {
+  const Space space = mixed_space();
+  UniqueDriver driver(make_driver("mcmc", {.space = &space, .budget = 100, .random = {1, "driver"}}), space,
+                      {1, "unique"});
+  Window window(driver, 9);
+  REQUIRE(window.can_ask());
+  CHECK(window.ask(4).size() == 4);
+  CHECK_FALSE(window.can_ask());
+  window.answer(0, bowl(window.out()[0]));
+  CHECK(window.hear(1).size() == 1);
+  CHECK(window.can_ask());
+  CHECK(window.ask(9).size() == 1);
 }
 
 TEST_CASE("notes of proposals last until their results come, or nothing is out", "[search]") {

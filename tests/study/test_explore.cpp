@@ -1,6 +1,7 @@
 // Sweeps and searches: the same rows for any number of threads and however often interrupted.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -150,12 +151,12 @@ TEST_CASE("runs end on a limit: points that meet it are as ever, others are infe
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double ttft = number_of(all[i].cells[1]);
       CAPTURE(i, ttft);
-      if (ttft <= 0.15) {
+      if (ttft <= 0.15 || rows[i].reason.empty()) {  // or beyond it, and not certain before the end
         CHECK(rows[i].cells == all[i].cells);
         continue;
       }
       ++ended;
-      CHECK_THAT(rows[i].reason, Contains("ttft_s.p90 is above 0.15 s whatever follows: ended after"));
+      CHECK_THAT(rows[i].reason, Contains("ended: ttft_s.p90 is above 0.15 s whatever follows: ended after"));
       CHECK(number_of(rows[i].cells[1]) > 0.15);       // so far
       CHECK(std::isnan(number_of(rows[i].cells[2])));  // nobody knows
       CHECK(rows[i].status == (known ? TrialStatus::ok : TrialStatus::infeasible));
@@ -174,6 +175,44 @@ TEST_CASE("runs end on a limit: points that meet it are as ever, others are infe
       if (!trial.result.reason.empty()) CHECK(trial.result.violation() > 0.5);
     }
   }
+}
+
+TEST_CASE("only runs that ended early are judged by figures of what has no result", "[study]") {
+  Scratch scratch;
+  // Llama-3-70B does not fit one device: its summary says how much it needs, which is no result.
+  const Study study = read(scratch, study_json(R"("parameters": [
+      {"name": "model", "path": "model.config", "values": ["catalog:llama-2-7b", "catalog:llama-3-70b"]},
+      {"name": "price", "formula": "1"}],
+      "measures": {"needed": "needed_bytes", "ttft": "ttft_s.p99"}, "objectives": [{"minimise": "price"}],
+      "limits": [{"value": "ttft", "most": 100}])"));
+  (void)explore(study, {.out = scratch / "s"});
+  const auto rows = rows_of(scratch / "s");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1].status == TrialStatus::infeasible);
+  CHECK(std::isnan(number_of(rows[1].cells[2])));
+  CHECK_FALSE(read_trials(*std::make_unique<StoreReader>(scratch / "s"), {}).trials[1].result.judged());
+  CHECK(best_points(std::vector{scratch / "s"}, 5).points.size() == 1);
+}
+
+TEST_CASE("whether a figure is missing does not depend on how many threads there are", "[study]") {
+  Scratch scratch;
+  // The first point has no such figure, the others do: the study is at fault only if none had it by then.
+  const std::string text = study_json(R"("parameters": [
+      {"name": "requests", "path": "workload.limit", "values": [1, 2, 3, 4]}], "measures": {"tpot": "tpot_s.mean"},
+      "objectives": [{"minimise": "tpot"}], "search": {"budget": 4, "batch": 1, "in_flight": 4,
+      "driver": {"policy": "grid"}})");
+  std::set<std::string> told;
+  for (const std::size_t jobs : {1, 2, 4}) {
+    scratch.write("trace.csv", "arrived_s,prompt_tokens,output_tokens\n0,10,1\n1,10,5\n2,10,5\n3,10,5\n");
+    const Study study = read_study(test_systems(), scratch.write("s.json", text), {});
+    try {
+      (void)explore(study, {.search = true, .out = scratch / ("jobs" + std::to_string(jobs)), .jobs = jobs});
+      told.insert("all");
+    } catch (const sim::ConfigError& error) {
+      told.insert(error.faults().front().message);
+    }
+  }
+  CHECK(told.size() == 1);
 }
 
 TEST_CASE("in_flight is part of a search only where it changes something", "[study]") {

@@ -40,7 +40,7 @@ struct AnnealingParams {
   }
 };
 
-class AnnealingDriver final : public Driver {
+class AnnealingDriver final : public StreamDriver {
  public:
   AnnealingDriver(const AnnealingParams& params, const DriverSetup& setup)
       : params_(params),

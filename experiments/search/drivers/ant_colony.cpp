@@ -43,7 +43,7 @@ struct AntColonyParams {
   }
 };
 
-class AntColonyDriver final : public Driver {
+class AntColonyDriver final : public StreamDriver {
  public:
   AntColonyDriver(const AntColonyParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {
@@ -57,7 +57,6 @@ class AntColonyDriver final : public Driver {
     return proposals(most, [&] { return walk(); });
   }
 
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       ants_.push_back(trial);

@@ -30,7 +30,7 @@ struct AutoParams {
   }
 };
 
-class AutoDriver final : public Driver {
+class AutoDriver final : public StreamDriver {
  public:
   AutoDriver(const AutoParams& params, const DriverSetup& setup) : setup_(setup) {
     register_drivers(registry_);

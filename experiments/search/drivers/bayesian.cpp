@@ -94,7 +94,7 @@ class DescentInTurns {
   std::uint64_t turn_ = 0;
 };
 
-class BayesianDriver final : public Driver {
+class BayesianDriver final : public StreamDriver {
  public:
   BayesianDriver(const BayesianParams& params, const DriverSetup& setup)
       : params_(params),

@@ -26,7 +26,7 @@ struct BeamParams {
   }
 };
 
-class BeamDriver final : public Driver {
+class BeamDriver final : public StreamDriver {
  public:
   BeamDriver(const BeamParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {}

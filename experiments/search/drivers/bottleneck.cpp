@@ -66,7 +66,7 @@ struct Open {
   bool has_remedy() const { return next < named; }
 };
 
-class BottleneckDriver final : public Driver {
+class BottleneckDriver final : public StreamDriver {
  public:
   BottleneckDriver(const BottleneckParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), remedies_(setup.remedies), random_(setup.random) {}

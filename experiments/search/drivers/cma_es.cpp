@@ -39,7 +39,7 @@ struct CmaEsParams {
   }
 };
 
-class CmaEsDriver final : public Driver {
+class CmaEsDriver final : public StreamDriver {
  public:
   CmaEsDriver(const CmaEsParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random), steps_(space_) {

@@ -37,7 +37,7 @@ struct GeneticParams {
   }
 };
 
-class GeneticDriver final : public Driver {
+class GeneticDriver final : public StreamDriver {
  public:
   GeneticDriver(const GeneticParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {
@@ -49,7 +49,6 @@ class GeneticDriver final : public Driver {
     return proposals(most, [&] { return parents_.empty() ? space_.sample(random_) : child(); });
   }
 
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       children_.push_back(trial);

@@ -16,7 +16,7 @@ struct GridParams {
   }
 };
 
-class GridDriver final : public Driver {
+class GridDriver final : public StreamDriver {
  public:
   GridDriver(const GridParams& params, const DriverSetup& setup) : space_(*setup.space) {
     for (std::size_t i = 0; i < space_.size(); ++i) {
@@ -37,7 +37,6 @@ class GridDriver final : public Driver {
     }
     return batch;
   }
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

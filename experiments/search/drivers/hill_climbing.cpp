@@ -28,7 +28,7 @@ struct HillClimbingParams {
   }
 };
 
-class HillClimbingDriver final : public Driver {
+class HillClimbingDriver final : public StreamDriver {
  public:
   HillClimbingDriver(const HillClimbingParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random), fine_(has_fine_steps(space_)) {
@@ -49,7 +49,6 @@ class HillClimbingDriver final : public Driver {
     return batch;
   }
 
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       if (!here_ || better(trial.result, here_->result)) {

@@ -40,7 +40,7 @@ double closest(const Design& design) {
   return least;
 }
 
-class LatinHypercubeDriver final : public Driver {
+class LatinHypercubeDriver final : public StreamDriver {
  public:
   LatinHypercubeDriver(const LatinHypercubeParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {
@@ -53,7 +53,6 @@ class LatinHypercubeDriver final : public Driver {
       return space_.from_units(design_[next_++]);
     });
   }
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

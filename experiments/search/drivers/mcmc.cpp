@@ -59,7 +59,7 @@ double sample_variance(std::span<const double> x) {
   return x.size() < 2 ? 0 : sum / static_cast<double>(x.size() - 1);
 }
 
-class McmcDriver final : public Driver {
+class McmcDriver final : public StreamDriver {
  public:
   McmcDriver(const McmcParams& params, const DriverSetup& setup)
       : params_(params),

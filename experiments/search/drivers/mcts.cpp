@@ -53,7 +53,7 @@ struct TreeNode {
   double mean() const { return visits > 0 ? reward / visits : 0; }
 };
 
-class MctsDriver final : public Driver {
+class MctsDriver final : public StreamDriver {
  public:
   MctsDriver(const MctsParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random), nodes_(1), paths_(space_) {}

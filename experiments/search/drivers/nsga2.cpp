@@ -68,7 +68,7 @@ void set_crowding(std::vector<Member>& all, std::vector<std::size_t> front) {
   }
 }
 
-class Nsga2Driver final : public Driver {
+class Nsga2Driver final : public StreamDriver {
  public:
   Nsga2Driver(const Nsga2Params& params, const DriverSetup& setup)
       : params_(params),
@@ -87,7 +87,6 @@ class Nsga2Driver final : public Driver {
     });
   }
 
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       children_.push_back({trial});

@@ -75,7 +75,7 @@ std::vector<Vector> directions_of(std::size_t objectives, std::size_t most) {
   return all;
 }
 
-class Nsga3Driver final : public Driver {
+class Nsga3Driver final : public StreamDriver {
  public:
   Nsga3Driver(const Nsga3Params& params, const DriverSetup& setup)
       : space_(*setup.space), random_(setup.random), offspring_({}, space_, setup.budget) {
@@ -92,7 +92,6 @@ class Nsga3Driver final : public Driver {
     });
   }
 
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial> trials) override {
     for (const Trial& trial : trials) {
       children_.push_back(trial);

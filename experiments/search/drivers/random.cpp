@@ -5,14 +5,13 @@
 namespace orrery::experiments::search {
 namespace {
 
-class RandomDriver final : public Driver {
+class RandomDriver final : public StreamDriver {
  public:
   explicit RandomDriver(const DriverSetup& setup) : space_(*setup.space), random_(setup.random) {}
 
   std::vector<Proposal> ask(std::size_t most) override {
     return proposals(most, [&] { return space_.sample(random_); });
   }
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

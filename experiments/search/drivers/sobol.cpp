@@ -18,7 +18,7 @@ struct SobolParams {
   }
 };
 
-class SobolDriver final : public Driver {
+class SobolDriver final : public StreamDriver {
  public:
   SobolDriver(const SobolParams& params, const DriverSetup& setup)
       : space_(*setup.space),
@@ -29,7 +29,6 @@ class SobolDriver final : public Driver {
   std::vector<Proposal> ask(std::size_t most) override {
     return allowed_proposals(space_, most, [&] { return space_.from_units(sequence_.next()); });
   }
-  bool can_ask(std::span<const Proposal>) override { return true; }
   void tell(std::span<const Trial>) override {}
 
  private:

@@ -36,7 +36,7 @@ struct SuccessiveHalvingParams {
   }
 };
 
-class SuccessiveHalvingDriver final : public Driver {
+class SuccessiveHalvingDriver final : public StreamDriver {
  public:
   SuccessiveHalvingDriver(const SuccessiveHalvingParams& params, const DriverSetup& setup)
       : params_(params),

@@ -105,7 +105,7 @@ class Density {
   std::vector<Part> parts_;
 };
 
-class TpeDriver final : public Driver {
+class TpeDriver final : public StreamDriver {
  public:
   TpeDriver(const TpeParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random) {}

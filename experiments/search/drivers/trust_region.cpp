@@ -19,7 +19,7 @@ struct TrustRegionParams {
   }
 };
 
-class TrustRegionDriver final : public Driver {
+class TrustRegionDriver final : public StreamDriver {
  public:
   TrustRegionDriver(const TrustRegionParams& params, const DriverSetup& setup)
       : params_(params), space_(*setup.space), random_(setup.random), descent_(space_) {}

@@ -331,8 +331,7 @@ ServingResult ServingSetup::run(RunObserver* observer, const std::function<void(
   set_targets(config, change, scale, metrics);
   metrics.priorities = source && source->columns().priorities;
   ProgressObserver watched(observer, progress, engine, progress ? expected_requests(config.workload) : std::nullopt);
-  // A program's calls are not counted beforehand.
-  const auto most = change.ends.empty() || workload.program ? std::nullopt : expected_requests(workload);
+  const auto most = change.ends.empty() ? std::nullopt : most_requests(workload);
   std::optional<EarlyEnd> early;
   if (most) early.emplace(&watched, change.ends, *most, metrics);
 

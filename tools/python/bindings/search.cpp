@@ -26,29 +26,30 @@ class PySearch {
       sim::throw_fault({"search", "/objectives"}, "expected at least one objective to search for");
     driver_ = study::make_driver(study_, 0);
     store_ = std::make_unique<study::Store>(out_, study::facts_of(study_, true), any_build);
-    const std::int64_t size = study_.search.in_flight > 0 ? study_.search.in_flight : study_.search.budget;
+    const std::int64_t size = together() ? study_.search.budget : study_.search.in_flight;
     window_ = std::make_unique<search::Window>(*driver_, static_cast<std::size_t>(size));
   }
 
-  /// (number, values by name, fidelity) of points to look at; none once the evaluations are spent.
+  /// (number, values by name, fidelity) of `most` points to look at, or of as many as are left; none once the
+  /// evaluations are spent, or while the driver has none. Throws std::runtime_error where results must come first.
   py::list ask(std::int64_t most) {
     if (most < 1) throw std::invalid_argument("ask(n): expected n >= 1, got " + std::to_string(most));
     std::vector<std::int64_t> numbers;
     while (numbers.empty() && asked_ < study_.search.budget) {
-      const auto wanted = static_cast<std::size_t>(std::min(most, study_.search.budget - asked_));
-      const std::size_t count = make_room(wanted);
-      if (count == 0) throw_wait();
+      const std::size_t wanted = wanted_of(most);
+      if (!make_room(wanted)) throw_wait();
       std::vector<search::Proposal> batch;
       {
         const py::gil_scoped_release release;
-        batch = window_->ask(count);
+        batch = window_->ask(wanted);
       }
-      if (batch.empty()) {
-        if (window_->out().empty() || !window_->answered(0)) break;  // nothing more to propose
-        hear(1);
+      dry_ = batch.empty();
+      if (!dry_) {
+        numbers = take_known(batch.size());
         continue;
       }
-      numbers = take_known(batch.size());
+      if (window_->out().empty() || !next_answered()) break;
+      hear();
     }
     py::list points;
     for (const std::int64_t number : numbers) {
@@ -58,11 +59,17 @@ class PySearch {
     return points;
   }
 
-  /// How many of `most` points ask() would give now, as far as results decide it.
-  std::int64_t room(std::int64_t most) {
-    const std::int64_t wanted =
-        std::clamp<std::int64_t>(study_.search.budget - asked_, 0, std::max<std::int64_t>(0, most));
-    return static_cast<std::int64_t>(make_room(static_cast<std::size_t>(wanted)));
+  /// Whether ask(most) would give points, as far as results decide it. What the driver hears for it, it hears then too.
+  bool can_ask(std::int64_t most) {
+    if (most < 1 || asked_ >= study_.search.budget || (dry_ && !next_answered())) return false;
+    if (together()) return window_->out().empty() || next_answered();
+    while (!window_->out().empty() && !window_->can_ask()) {
+      if (!next_answered()) return false;
+      hear();
+    }
+    std::size_t heard = 0;  // without hearing more yet
+    while (window_->room() + heard < wanted_of(most) && answered_from(heard)) heard += step_from(heard);
+    return window_->room() + heard >= wanted_of(most);
   }
 
   /// The result of a point that was asked for: "ok" with a figure for each measure (NaN: none), "infeasible" or
@@ -105,31 +112,55 @@ class PySearch {
  private:
   std::size_t place_of(std::int64_t number) const { return static_cast<std::size_t>(number - heard_ - 1); }
 
-  bool together() const { return study_.search.in_flight == 0; }  ///< all results before the next ask()
+  /// All results before the next ask(), as a study without points in flight has it.
+  bool together() const { return study_.search.in_flight <= study_.search.batch; }
 
-  /// Lets the driver hear of the oldest points until `wanted` may be asked for; how many may be, once it needs a result
-  /// that is not there.
-  std::size_t make_room(std::size_t wanted) {
-    const std::size_t step = together() ? window_->out().size() : 1;
+  /// The driver hears of a batch at a time, in the order of the points, as in the command.
+  std::size_t step_from(std::size_t place) const {
+    const std::size_t left = window_->out().size() - place;
+    return together() ? left : std::min(left, static_cast<std::size_t>(study_.search.batch));
+  }
+  /// Whether the batch from this place on has its results.
+  bool answered_from(std::size_t place) const {
+    const std::size_t end = place + step_from(place);
+    for (std::size_t i = place; i < end; ++i)
+      if (!window_->answered(i)) return false;
+    return end > place;
+  }
+  bool next_answered() const { return answered_from(0); }
+
+  std::size_t wanted_of(std::int64_t most) const {
+    const std::int64_t left = std::min(most, study_.search.budget - asked_);
+    return static_cast<std::size_t>(together() ? left : std::min(left, study_.search.in_flight));
+  }
+
+  /// Lets the driver hear of the oldest points until `wanted` may be asked for; false where it needs a result that is
+  /// not there.
+  bool make_room(std::size_t wanted) {
     while (!window_->out().empty() && (together() || window_->room() < wanted || !window_->can_ask())) {
-      for (std::size_t i = 0; i < step; ++i)
-        if (!window_->answered(i)) return together() || !window_->can_ask() ? 0 : std::min(wanted, window_->room());
-      hear(step);
+      if (!next_answered()) return false;
+      hear();
     }
     (void)window_->can_ask();  // the driver knows what is out
-    return std::min(wanted, window_->room());
+    return true;
   }
 
   [[noreturn]] void throw_wait() const {
-    const std::string oldest = "tell() the result of point " + std::to_string(heard_ + 1) + " first";
+    std::size_t oldest = 0;
+    while (window_->answered(oldest)) ++oldest;
+    const std::string first =
+        "tell() the result of point " + std::to_string(heard_ + 1 + static_cast<std::int64_t>(oldest)) + " first";
     if (together()) throw std::runtime_error("tell() the results of the last ask() before the next one");
-    if (window_->room() == 0) throw std::runtime_error("as many points are out as in_flight allows: " + oldest);
-    throw std::runtime_error("the driver '" + study_.search.driver.name + "' needs more results: " + oldest);
+    if (driver_->can_ask(window_->out()))
+      throw std::runtime_error("as many points are out as in_flight allows: " + first);
+    throw std::runtime_error("the driver '" + study_.search.driver.name + "' needs more results: " + first);
   }
 
-  void hear(std::size_t count) {
+  void hear() {
+    const std::size_t count = step_from(0);
     const py::gil_scoped_release release;
     heard_ += std::ssize(window_->hear(count));
+    dry_ = false;
   }
 
   /// Takes the results of new points that the store has; gives the numbers of the others.
@@ -172,6 +203,7 @@ class PySearch {
   std::map<std::int64_t, study::PointRow> rows_;  ///< told, and not stored before those ahead of them
   /// Points so far: that were asked for, that the store has, that the driver heard of.
   std::int64_t asked_ = 0, stored_ = 0, heard_ = 0;
+  bool dry_ = false;  ///< the driver had nothing to propose, and has not heard anything since
 };
 
 }  // namespace
@@ -183,7 +215,7 @@ void bind_search(py::module_& module, const SharedKnown& known) {
            }),
            py::arg("text"), py::arg("out"), py::arg("any_build"))
       .def("ask", &PySearch::ask, py::arg("most"))
-      .def("room", &PySearch::room, py::arg("most"))
+      .def("can_ask", &PySearch::can_ask, py::arg("most"))
       .def("tell", &PySearch::tell, py::arg("number"), py::arg("status"), py::arg("reason"), py::arg("figures"))
       .def("measures", &PySearch::measures)
       .def("facts", &PySearch::facts)

@@ -122,8 +122,8 @@ class Search(Stored):
     `space`: parameters by name as in study files ({"range": [1, 64], "type": "integer", "scale": "log"}, a list of
     values, "when"), or a list of them; `constraints` are formulas over parameters. `objectives`: a name or formula to
     minimise, {"latency": "minimise", "speed": "maximise"}, or a list as in study files; `limits` likewise ({"value":
-    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `in_flight`: most points that wait for
-    their results at a time while others are asked for; 0: `ask` needs all results of the one before. `out` names a
+    "latency", "most": 2}). `driver`: a name, or a policy block with parameters. `in_flight`: most points that are out at a
+    time; above `batch`, `ask` gives points while others wait for their results. `out` names a
     store, from which an interrupted search continues. Raises ConfigError if any of these is faulty.
     """
 
@@ -152,18 +152,18 @@ class Search(Stored):
     def ask(self, n: int | None = None) -> list[Trial]:
         """Points to evaluate next, at most n (default: the batch). Empty once the evaluations or the space are used up.
 
-        `tell` the results in any order: of all points before the next `ask`, or with `in_flight` as they come. The
-        driver then hears of them in the order of the points and as late as `in_flight` allows, so that what it proposes
-        does not depend on how long an evaluation takes. A RuntimeError names the point that must be told first. Points
+        `tell` the results in any order: of all points before the next `ask`, or with `in_flight` above `batch` as they
+        come. The driver then hears of them in the order of the points and as late as `in_flight` allows: what it
+        proposes does not depend on how long an evaluation takes. A RuntimeError names the point that must be told first. Points
         in the store are not repeated.
         """
         with self._lock:
             return [Trial(*one) for one in self._core.ask(self.batch if n is None else n)]
 
-    def room(self, n: int | None = None) -> int:
-        """How many of n points (default: the batch) `ask` would give now, as far as results and evaluations decide it."""
+    def can_ask(self, n: int | None = None) -> bool:
+        """Whether `ask(n)` (default: the batch) would give points now, as far as results and evaluations decide it."""
         with self._lock:
-            return self._core.room(self.batch if n is None else n)
+            return self._core.can_ask(self.batch if n is None else n)
 
     def tell(self, trial, result) -> None:
         """Takes the result of a trial, or of a list of trials: a dict of measures, an Infeasible or an exception."""
@@ -205,14 +205,16 @@ def _evaluate(function, trial: Trial):
 def _until_done(found: Search, function, pool) -> collections.abc.Iterator[Trial]:
     """Evaluates on the pool (None: here) and tells in the order of the points; each trial when it has been told."""
     waiting: collections.deque = collections.deque()
-    more = True
+    size, more = max(found.batch, found.in_flight), True
     while more or waiting:
-        room = max(found.batch, found.in_flight) - len(waiting) >= found.batch
-        if more and (not waiting or (room and found.room())):
+        if more and size - len(waiting) >= found.batch and found.can_ask():
             trials = found.ask()
-            more = bool(trials)
             waiting += [(trial, pool.submit(_evaluate, function, trial) if pool else None) for trial in trials]
-            continue
+            more = bool(trials or waiting)
+            if trials:
+                continue
+        if not waiting:
+            return
         trial, result = waiting.popleft()
         found.tell(trial, result.result() if result else _evaluate(function, trial))
         yield trial
@@ -225,8 +227,8 @@ def search(function, space, objectives, driver="random", evaluations: int = 100,
 
     `function(**parameters)` returns a dict of measures; an `Infeasible` that it returns or raises, and any exception,
     are results too. `jobs` is the number of evaluations at a time, on threads (orrery's runs work in parallel there);
-    the points do not depend on it. With `in_flight` (twice `jobs` or more), the next `batch` is asked for as soon as
-    the oldest one is done; without, one batch waits for the other. `progress` is as in `run`. Options are those of `Search`; with `out`, an interrupted
+    the points do not depend on it. With `in_flight` above `batch` (twice `jobs` or more), the next batch is asked
+    for as soon as the oldest one is done; else one batch waits for the other. `progress` is as in `run`. Options are those of `Search`; with `out`, an interrupted
     search continues.
     """
     found = Search(space, objectives, driver, evaluations=evaluations, seed=seed, batch=batch, in_flight=in_flight,

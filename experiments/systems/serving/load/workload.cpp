@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <vector>
 
 #include "experiments/systems/serving/load/program_load.hpp"
+#include "traces/byte_source.hpp"
 
 namespace orrery::experiments {
 
@@ -40,13 +43,25 @@ std::optional<std::int64_t> expected_requests(const WorkloadParams& workload) {
   std::optional<std::int64_t> total = workload.limit;
   const auto at_most = [&](std::int64_t count) { total = std::min(count, total.value_or(count)); };
   if (workload.generator) at_most(workload.generator->requests);
-  if (workload.trace && !workload.trace->path.ends_with(".gz") &&
-      !workload.trace->path.ends_with(".zst")) {
+  if (workload.trace && !workload.trace->path.ends_with(".gz") && !workload.trace->path.ends_with(".zst")) {
     std::ifstream file(workload.trace->path, std::ios::binary);
     const std::int64_t lines = std::count(std::istreambuf_iterator<char>(file), {}, '\n');
     at_most(std::max<std::int64_t>(0, lines - workload.skip));
   }
   return total;
+}
+
+std::optional<std::int64_t> most_requests(const WorkloadParams& workload) {
+  if (workload.program) return std::nullopt;  // its calls are not counted beforehand
+  if (workload.generator)
+    return std::min(workload.generator->requests, workload.limit.value_or(std::numeric_limits<std::int64_t>::max()));
+  if (workload.limit || !workload.trace) return workload.limit;
+  const auto bytes = traces::open_bytes(workload.trace->path);
+  std::vector<char> piece(1 << 16);
+  std::int64_t lines = 1;  // the last one may lack its end
+  while (const std::size_t got = bytes->read(piece.data(), piece.size()))
+    lines += std::count(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got), '\n');
+  return std::max<std::int64_t>(0, lines - workload.skip);
 }
 
 }  // namespace orrery::experiments

@@ -24,5 +24,8 @@ std::unique_ptr<Load> make_load(const WorkloadParams& workload, traces::TraceSou
 /// Requests in the workload, for progress: exact for a generator, the lines of a plain trace file, unknown for a
 /// compressed one.
 std::optional<std::int64_t> expected_requests(const WorkloadParams& workload);
+/// More than which there cannot be; nothing where that is not known beforehand (programs). A trace
+/// without a limit is read for it.
+std::optional<std::int64_t> most_requests(const WorkloadParams& workload);
 
 }  // namespace orrery::experiments
