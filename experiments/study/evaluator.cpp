@@ -63,7 +63,7 @@ Evaluation evaluation_of(const Study& study, const PointRow& row, const Proposal
                      "give another --out, or --force to begin anew");
   std::vector<double> figures;
   for (std::size_t i = 0; i < study.measures.size(); ++i) figures.push_back(number_of(row.cells[cells.size() + i]));
-  if (ended_early(row.reason)) return study.judge_ended(proposal.point, figures, row.reason);
+  if (ended_early(row.reason, figures)) return study.judge_ended(proposal.point, figures, row.reason);
   if (row.status != TrialStatus::ok) return {.status = row.status, .reason = row.reason};
   return study.judge(proposal.point, figures);
 }
@@ -72,7 +72,7 @@ void judge_row(const Study& study, const Proposal& proposal, std::span<const dou
                PointRow& row) {
   row.fidelity = proposal.fidelity;
   row.cells = parameter_cells(study, proposal.point);
-  const bool ended = ended_early(verdict.reason);
+  const bool ended = ended_early(verdict.reason, figures);
   if (verdict.ok() || ended) {
     for (const double figure : figures) row.cells.push_back(number_cell(figure));
     verdict = ended ? study.judge_ended(proposal.point, figures, std::move(verdict.reason))
@@ -166,8 +166,9 @@ PointRow Evaluator::row_of(const OpenPoint& point, Evaluation& verdict) const {
         .reason = study_.seeds.count == 1 ? run.result->reason : fmt::format("seed {}: {}", seed, run.result->reason)};
   }
   if (refused) row.key.clear();
-  const bool has_figures = verdict.ok() || ended_early(verdict.reason);
-  judge_row(study_, point.proposal, has_figures ? measured(point) : std::vector<double>{}, verdict, row);
+  // One that ended early has one seed.
+  const bool ended = !refused && ended_early(verdict.reason, point.runs.front()->result->figures);
+  judge_row(study_, point.proposal, verdict.ok() || ended ? measured(point) : std::vector<double>{}, verdict, row);
   return row;
 }
 

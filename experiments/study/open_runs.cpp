@@ -141,6 +141,7 @@ void OpenRuns::wait() {
 void OpenRuns::release(std::span<const Shared> runs) {
   for (const Shared& run : runs) {
     if (const auto absent = std::exchange(run->absent, std::nullopt)) seen_.note_made(*absent);
+    if (run->result && run->result->status == TrialStatus::ok) seen_.note(run->result->figures);
     const auto found = of_key_.find(run->prepared.key);
     const auto own = std::ranges::count(runs, run);
     if (found != of_key_.end() && run.use_count() == own + 1) of_key_.erase(found);  // no other point has it

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -70,6 +72,10 @@ void become_text(PreparedRun& run) {
 
 RunGoals goals_of(const Study& study) {
   return {study.measures, study.ends()};
+}
+
+bool ended_early(std::string_view reason, std::span<const double> figures) {
+  return reason.starts_with("ended: ") && std::ranges::any_of(figures, [](double one) { return !std::isnan(one); });
 }
 
 std::optional<RunOutcome> run_experiment(const Experiment& experiment, const RunGoals& goals,

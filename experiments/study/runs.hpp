@@ -61,10 +61,9 @@ struct RunGoals {
 };
 /// Those of a study.
 RunGoals goals_of(const Study& study);
-/// Whether that is why a run or a point has no result of its own: its limits are judged by the figures so far.
-inline bool ended_early(std::string_view reason) {
-  return reason.starts_with("ended: ");  // reason_of() of Outcome::ended()
-}
+/// Whether that is why a run or a point has no result of its own: its limits are judged by the figures so far, which
+/// others that are not ok do not have. The reason is then reason_of() of Outcome::ended().
+bool ended_early(std::string_view reason, std::span<const double> figures);
 
 /// Runs and measures; what goes wrong is a failed result. `stop` (may be empty) ends it early: then nothing.
 std::optional<RunOutcome> run_experiment(const Experiment& experiment, const RunGoals& goals,

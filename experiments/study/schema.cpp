@@ -84,7 +84,7 @@ Node goals(const char* what) {
   properties.set("end_at", typed("number",
                                  "Multiple of the bound at which runs end: as soon as the value is certain to be above "
                                  "this multiple of 'most' (1 or more) or below that of 'least' (up to 1). The point is "
-                                 "infeasible then."));
+                                 "beyond its limit then."));
   return list_of(closed(std::move(properties), "A limit."), "Limits that a point must meet to be among the best.");
 }
 

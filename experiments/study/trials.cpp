@@ -85,11 +85,12 @@ search::Trial trial_of(const PointRow& row, const Layout& layout, std::span<cons
   std::vector<double> figures;
   for (std::size_t i = 0; i < columns.size(); ++i)
     if (columns[i].kind == "measure") figures.push_back(number_of(row.cells[i]));
-  if (ended_early(row.reason)) trial.result.margins = judge.judge_ended(trial.proposal.point, figures, {}).margins;
+  if (ended_early(row.reason, figures))
+    trial.result.margins = judge.judge_ended(trial.proposal.point, figures, {}).margins;
   if (!trial.result.ok()) return trial;
   for (std::size_t o = 0; o < layout.objectives.size(); ++o)
     trial.result.objectives.push_back(stored.goals[o].shown(number_of(row.cells[layout.objectives[o]])));
-  if (judge.limits.empty() || ended_early(row.reason)) return trial;
+  if (judge.limits.empty() || ended_early(row.reason, figures)) return trial;
   trial.result.margins = judge.judge(trial.proposal.point, figures).margins;
   return trial;
 }

@@ -88,8 +88,9 @@ class UnevenExperiment final : public ConfigExperiment {
     const auto& training = config_.training;
     return {{"machine", fmt::format("{} {}", config_.devices, training ? training->machine.device.name : "devices")},
             {"costs", training ? "priced for " + training->model.forward.name : "as stated"},
-            {"batch", fmt::format("{} sequences, lengths {}, longest {}", params_.workload.batch,
-                                  params_.workload.lengths.name, params_.workload.longest)},
+            {"batch", fmt::format("{} sequences, lengths {}, longest {} ({} beyond it)", params_.workload.batch,
+                                  params_.workload.lengths.name, params_.workload.longest,
+                                  sim::to_string(params_.workload.beyond))},
             {"groups", params_.policies.groups.name}};
   }
 

@@ -6,6 +6,8 @@
 #include "experiments/systems/training/planner.hpp"
 #include "experiments/systems/training/stage_division.hpp"
 #include "hw/parts/catalog.hpp"
+#include "sim/child_process.hpp"
+#include "sim/milp.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/systems.hpp"
 
@@ -307,6 +309,66 @@ TEST_CASE("Plans differ in micro-batches, so none is the largest by itself", "[u
                     Contains("expected false: micro-batches are among what plans differ in"));
 }
 
+/// Shortest time of a stage with so many layers, over every number of them that runs again; 1e99 where none fits.
+double stage_time(CostTable& table, const TrainingConfig& all, const Plan& plan, std::int64_t s, std::int64_t layers) {
+  double best = 1e99;
+  for (std::int64_t again = 0; again <= layers; ++again) {
+    Plan own = plan;
+    own.recompute = again > 0 ? Recompute::full : Recompute::none;
+    own.recompute_layers = again;
+    const ModelCosts& model = table.costs(own.share());
+    const StageCosts stage = stage_costs(model, all.machine, own, s, layers);
+    const std::int64_t kept = std::min(plan.micro_batches, plan.pipeline - s) * stage.chunks.front().kept_bytes;
+    if (stage_memory(model, stage, own, kept).total() > all.machine.device.memory_bytes) continue;
+    best = std::min(best, stage.chunks.front().forward_s() + stage.chunks.front().backward_s());
+  }
+  return best;
+}
+
+TEST_CASE("Stages are divided as Mist's integer program divides them", "[theory]") {
+  if (!sim::find_program("cbc")) {
+    WARN("skipped: CBC is not installed");
+    return;
+  }
+  // Eight stages of 40 layers: 7^8 divisions, too many to try.
+  constexpr std::int64_t kStages = 8, kLayers = 40, kReach = 3, kMicroBatches = 16;
+  for (const char* memory : {"80 GiB", "5 GiB", "4200 MiB"}) {
+    CAPTURE(memory);
+    const TrainingConfig all = read(memory);
+    CostTable table(all.machine, all.model);
+    const Plan plan{.tensor = 1, .pipeline = kStages, .data = 1, .micro_batch = 1, .micro_batches = kMicroBatches};
+    // Least (G - 1) T + sum of stage times, T no less than any of them; one number of layers a stage, all layers
+    // placed.
+    sim::Milp program;
+    using Kind = sim::Milp::Kind;
+    using Sense = sim::Milp::Sense;
+    const auto longest = program.add_variable("longest");
+    sim::Milp::Terms placed, objective{{longest, kMicroBatches - 1}};
+    for (std::int64_t s = 0; s < kStages; ++s) {
+      sim::Milp::Terms one, time{{longest, -1}};
+      for (std::int64_t layers = kLayers / kStages - kReach; layers <= kLayers / kStages + kReach; ++layers) {
+        const double own = stage_time(table, all, plan, s, layers);
+        if (own == 1e99) continue;
+        const auto chosen = program.add_variable("chosen", Kind::binary);
+        one.emplace_back(chosen, 1);
+        time.emplace_back(chosen, own);
+        objective.emplace_back(chosen, own);
+        placed.emplace_back(chosen, double(layers));
+      }
+      program.add_constraint("one", one, Sense::equal, 1);
+      program.add_constraint("no longer", time, Sense::at_most, 0);
+    }
+    program.add_constraint("all layers", placed, Sense::equal, kLayers);
+    program.minimise(objective);
+    const auto solution = program.solve(60);
+    const auto division = divide_stages(table, all.machine, plan, kLayers, kReach);
+    REQUIRE(division.has_value() == solution.solved());
+    if (!division) continue;
+    REQUIRE(solution.status == sim::Milp::Solution::Status::optimal);
+    CHECK(division->objective_s == Approx(solution.objective).epsilon(1e-6));  // CBC's tolerance
+  }
+}
+
 TEST_CASE("Stages are divided as trying every division divides them", "[theory]") {
   // Twelve layers on devices of little memory: stages differ, for the first keeps most micro-batches.
   for (const char* memory : {"80 GiB", "3400 MiB", "3000 MiB"}) {
@@ -317,21 +379,7 @@ TEST_CASE("Stages are divided as trying every division divides them", "[theory]"
       Plan plan{.tensor = 1, .pipeline = stages, .data = 1, .micro_batch = 1, .micro_batches = 16};
       const std::int64_t reach = 3;
       const auto division = divide_stages(table, all.machine, plan, 12, reach);
-      // Each stage by itself: the shortest time with so many layers, over every number that runs again.
-      const auto time = [&](std::int64_t s, std::int64_t layers) {
-        double best = 1e99;
-        for (std::int64_t again = 0; again <= layers; ++again) {
-          Plan own = plan;
-          own.recompute = again > 0 ? Recompute::full : Recompute::none;
-          own.recompute_layers = again;
-          const ModelCosts& model = table.costs(own.share());
-          const StageCosts stage = stage_costs(model, all.machine, own, s, layers);
-          const std::int64_t kept = std::min(plan.micro_batches, stages - s) * stage.chunks.front().kept_bytes;
-          if (stage_memory(model, stage, own, kept).total() > all.machine.device.memory_bytes) continue;
-          best = std::min(best, stage.chunks.front().forward_s() + stage.chunks.front().backward_s());
-        }
-        return best;
-      };
+      const auto time = [&](std::int64_t s, std::int64_t own) { return stage_time(table, all, plan, s, own); };
       double best = 1e99;
       std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
       const auto every = [&](auto&& self, std::size_t s, std::int64_t left, double longest, double sum) -> void {

@@ -157,6 +157,35 @@ class SearchTest(unittest.TestCase):
             self.assertFalse(search.can_ask())
             self.assertEqual(search.ask(), [])
 
+    def test_told_in_any_order(self):
+        """Where most proposals are known, the driver is asked again only once it has heard of something."""
+        space = {"x": {"range": [0, 17], "type": "integer"}, "kind": ["a", "b"]}
+        for driver in ("hill_climbing", "annealing", "mcmc", "genetic", "cma_es"):
+            seen = []
+            for place in (0, -1):
+                search = orrery.Search(space, "cost", driver, evaluations=36, batch=1, in_flight=4)
+                out = []
+                while out or search.can_ask():
+                    while search.can_ask():
+                        more = search.ask()
+                        out += more
+                        if not more:
+                            break
+                    if out:
+                        trial = out.pop(place)
+                        search.tell(trial, bowl(**trial.parameters))
+                seen.append(search.points)
+            self.assertEqual(len(seen[0]), 36, driver)
+            self.assertTrue(seen[0].equals(seen[1]), driver)
+            self.assertTrue(seen[0].equals(orrery.search(bowl, space, "cost", driver, 36, batch=1, in_flight=4).points))
+
+    def test_reasons_are_the_users(self):
+        search = orrery.Search(SPACE, "cost", evaluations=3)
+        for trial in search.ask():
+            search.tell(trial, orrery.Infeasible("ended: no memory"))
+        self.assertEqual(set(search.points["status"]), {"infeasible"})
+        self.assertEqual(set(search.points["reason"]), {"ended: no memory"})
+
     def test_up_to_a_batch_is_a_batch(self):
         """in_flight counts beyond the batch, as in a study."""
         for driver in ("tpe", "annealing"):
@@ -168,8 +197,13 @@ class SearchTest(unittest.TestCase):
     def test_points_in_flight(self):
         """Those of the command, whatever the threads, and after an interruption."""
         with tempfile.TemporaryDirectory() as home:
-            for driver in ("tpe", "bayesian", "genetic", "successive_halving", "beam"):
-                given = (SPACE, "cost", driver, 30)
+            small = {"x": {"range": [0, 17], "type": "integer"}, "kind": ["a", "b"]}  # most proposals are known soon
+            for driver, space in [(driver, space) for space in (SPACE, small) for driver in
+                                  ("tpe", "bayesian", "genetic", "successive_halving", "beam", "hill_climbing",
+                                   "annealing", "mcmc", "cma_es")]:
+                if driver == "successive_halving" and space is small:
+                    continue  # shares of a run make more points than the space has
+                given = (space, "cost", driver, 30)
                 through = orrery.search(bowl, *given, batch=1, in_flight=6)
                 self.assertEqual(len(through.points), 30)
                 threads = orrery.search(bowl, *given, batch=1, in_flight=6, jobs=3)
@@ -182,7 +216,7 @@ class SearchTest(unittest.TestCase):
                         raise KeyboardInterrupt
                     return bowl(x, kind)
 
-                store = pathlib.Path(home) / f"{driver}.sqlite"
+                store = pathlib.Path(home) / f"{driver}-{len(space['x'])}.sqlite"
                 for _ in range(2):
                     with self.assertRaises(KeyboardInterrupt):
                         orrery.search(some, *given, batch=1, in_flight=6, out=store)

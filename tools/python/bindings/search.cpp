@@ -35,9 +35,12 @@ class PySearch {
   py::list ask(std::int64_t most) {
     if (most < 1) throw std::invalid_argument("ask(n): expected n >= 1, got " + std::to_string(most));
     std::vector<std::int64_t> numbers;
-    while (numbers.empty() && asked_ < study_.search.budget) {
+    for (bool asked = false; numbers.empty() && asked_ < study_.search.budget; asked = true) {
+      if (!make_room(most)) {
+        if (asked || dry_) break;
+        throw_wait();
+      }
       const std::size_t wanted = wanted_of(most);
-      if (!make_room(wanted)) throw_wait();
       std::vector<search::Proposal> batch;
       {
         const py::gil_scoped_release release;
@@ -48,8 +51,7 @@ class PySearch {
         numbers = take_known(batch.size());
         continue;
       }
-      if (window_->out().empty() || !next_answered()) break;
-      hear();
+      if (window_->out().empty()) break;  // else it hears of what is out before it is asked again
     }
     py::list points;
     for (const std::int64_t number : numbers) {
@@ -63,13 +65,13 @@ class PySearch {
   bool can_ask(std::int64_t most) {
     if (most < 1 || asked_ >= study_.search.budget || (dry_ && !next_answered())) return false;
     if (together()) return window_->out().empty() || next_answered();
-    while (!window_->out().empty() && !window_->can_ask()) {
+    while (!window_->out().empty() && (dry_ || !window_->can_ask())) {
       if (!next_answered()) return false;
       hear();
     }
     std::size_t heard = 0;  // without hearing more yet
-    while (window_->room() + heard < wanted_of(most) && answered_from(heard)) heard += step_from(heard);
-    return window_->room() + heard >= wanted_of(most);
+    while (window_->room() + heard < room_for(most) && answered_from(heard)) heard += step_from(heard);
+    return window_->room() + heard >= room_for(most) || heard == window_->out().size();
   }
 
   /// The result of a point that was asked for: "ok" with a figure for each measure (NaN: none), "infeasible" or
@@ -133,11 +135,15 @@ class PySearch {
     const std::int64_t left = std::min(most, study_.search.budget - asked_);
     return static_cast<std::size_t>(together() ? left : std::min(left, study_.search.in_flight));
   }
+  /// Places that must be free before it is asked for `most`: a batch at least, as in the command.
+  std::size_t room_for(std::int64_t most) const {
+    return static_cast<std::size_t>(std::min(std::max(most, study_.search.batch), study_.search.in_flight));
+  }
 
-  /// Lets the driver hear of the oldest points until `wanted` may be asked for; false where it needs a result that is
-  /// not there.
-  bool make_room(std::size_t wanted) {
-    while (!window_->out().empty() && (together() || window_->room() < wanted || !window_->can_ask())) {
+  /// Lets the driver hear of the oldest points until `most` may be asked for; false where it needs a result that is not
+  /// there. Where it had nothing to propose, it hears of something first.
+  bool make_room(std::int64_t most) {
+    while (!window_->out().empty() && (together() || dry_ || window_->room() < room_for(most) || !window_->can_ask())) {
       if (!next_answered()) return false;
       hear();
     }

@@ -55,13 +55,17 @@ std::optional<std::int64_t> most_requests(const WorkloadParams& workload) {
   if (workload.program) return std::nullopt;  // its calls are not counted beforehand
   if (workload.generator)
     return std::min(workload.generator->requests, workload.limit.value_or(std::numeric_limits<std::int64_t>::max()));
-  if (workload.limit || !workload.trace) return workload.limit;
+  if (!workload.trace) return workload.limit;
+  const std::int64_t limit = workload.limit.value_or(std::numeric_limits<std::int64_t>::max() - workload.skip);
   const auto bytes = traces::open_bytes(workload.trace->path);
   std::vector<char> piece(1 << 16);
   std::int64_t lines = 1;  // the last one may lack its end
-  while (const std::size_t got = bytes->read(piece.data(), piece.size()))
+  while (lines < workload.skip + limit) {
+    const std::size_t got = bytes->read(piece.data(), piece.size());
+    if (got == 0) break;
     lines += std::count(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got), '\n');
-  return std::max<std::int64_t>(0, lines - workload.skip);
+  }
+  return std::clamp<std::int64_t>(lines - workload.skip, 0, limit);
 }
 
 }  // namespace orrery::experiments
