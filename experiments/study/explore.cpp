@@ -19,7 +19,7 @@ using search::Proposal;
 using sim::Node;
 
 // Points of a sweep are handed in by batches, the next when one of those that are out is done.
-constexpr std::size_t kSweepBatch = 256, kSweepInFlight = 512;
+constexpr std::size_t kSweepBatch = 64, kSweepInFlight = 256;
 constexpr std::size_t kClusterBatch = 2048;      ///< the way there costs little
 constexpr std::size_t kClusterInFlight = 16384;  ///< that many workers have something to do
 constexpr std::size_t kSample = 16;              ///< points of which one must be readable before anything runs
