@@ -38,7 +38,8 @@ struct RunSink {
 };
 
 /// What a run gives back. `summary` is summary.json: status "ok", or what went otherwise with a `reason` ("infeasible"
-/// for a design that does not fit, "stalled" for one that gets stuck, "ended" for a run that ended early): a result, not an error.
+/// for a design that does not fit, "stalled" for one that gets stuck, "ended" for a run that ended early): a result,
+/// not an error.
 struct Outcome {
   sim::Node summary;
   std::uint64_t events = 0;

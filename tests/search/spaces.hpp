@@ -46,6 +46,13 @@ inline void constrain(Space& space, std::string_view formula) {
   faults.throw_if_any();
 }
 
+/// The points of trials, a line each.
+inline std::string trace_of(const Space& space, const std::vector<Trial>& trials) {
+  std::string text;
+  for (const Trial& trial : trials) text += space.text(trial.proposal.point) + "\n";
+  return text;
+}
+
 /// Objectives are least where the limit forbids: six reals in [0, 1] of which each must be 0.9 or more, which random
 /// points are once in 10^6. The first two objectives are least at 5.4 and 5.4^2 then.
 inline Space corner_space() {

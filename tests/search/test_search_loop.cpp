@@ -18,12 +18,6 @@ Evaluation bowl(const Proposal& proposal) {
   return {.objectives = {sum}};
 }
 
-std::string trace_of(const Space& space, const std::vector<Trial>& trials) {
-  std::string text;
-  for (const Trial& trial : trials) text += space.text(trial.proposal.point) + "\n";
-  return text;
-}
-
 TEST_CASE("a grid visits every allowed point once", "[search]") {
   Space space;
   add(space, categorical("policy", {"fcfs", "sarathi"}));

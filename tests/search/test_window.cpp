@@ -19,12 +19,6 @@ Evaluation bowl(const Proposal& proposal) {
   return {.objectives = {sum}};
 }
 
-std::string trace_of(const Space& space, const std::vector<Trial>& trials) {
-  std::string text;
-  for (const Trial& trial : trials) text += space.text(trial.proposal.point) + "\n";
-  return text;
-}
-
 std::vector<std::string> driver_names() {
   DriverRegistry registry("driver");
   register_drivers(registry);

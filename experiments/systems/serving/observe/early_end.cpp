@@ -13,7 +13,7 @@ EndFigures end_figures() {
 }
 
 EarlyEnd::EarlyEnd(RunObserver* next, const std::vector<RunEnd>& ends, std::int64_t requests,
-                   const RequestMetrics& metrics)
+                   const ServingMetrics& metrics)
     : PassingObserver(next), metrics_(metrics), requests_(requests) {
   const EndFigures known = end_figures();
   const double margin = requests > kExactRequests ? 1.001 : 1;  // percentiles of more are within 0.05 %
@@ -46,16 +46,11 @@ bool EarlyEnd::attains_too_few(double least) const {
 /// The figure over the requests so far: beyond the bound too, as fewer of them have a smaller share within it.
 double EarlyEnd::so_far(const RunEnd& on) const {
   if (on.below) return static_cast<double>(metrics_.verdicts.attained) / static_cast<double>(metrics_.measured);
-  const auto path = distribution_path(on.path);
-  const double tick_s = static_cast<double>(metrics_.ps_per_tick) * 1e-12;
-  const auto statistic = [&](const sim::SampleStats& samples, double unit_s) {
-    return distribution_figures(samples, unit_s, kLatencyQuantiles).find(path->second)->as_number();
-  };
-  if (path->first == "ttft_s") return statistic(metrics_.ttft, tick_s);
-  if (path->first == "e2e_s") return statistic(metrics_.e2e, tick_s);
-  if (path->first == "queueing_s") return statistic(metrics_.queueing, tick_s);
-  if (path->first == "tpot_s") return statistic(metrics_.tpot, 1e-12);
-  return statistic(metrics_.normalised, 1e-12);
+  const auto [name, statistic] = *distribution_path(on.path);
+  const auto all = distributions(metrics_);
+  const auto own =
+      std::ranges::find_if(all, [&](const Distribution& one) { return name == std::string(one.name) + "_s"; });
+  return distribution_figures(*own->samples, own->unit_s, kLatencyQuantiles).find(statistic)->as_number();
 }
 
 void EarlyEnd::end(const RunEnd& on) const {

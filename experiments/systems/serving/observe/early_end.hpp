@@ -16,7 +16,7 @@ class EarlyEnd final : public PassingObserver {
  public:
   /// `requests`: the most that there will be. `metrics`, the run's, hear of a request before this does. Other figures
   /// than end_figures() do not end a run.
-  EarlyEnd(RunObserver* next, const std::vector<RunEnd>& ends, std::int64_t requests, const RequestMetrics& metrics);
+  EarlyEnd(RunObserver* next, const std::vector<RunEnd>& ends, std::int64_t requests, const ServingMetrics& metrics);
   /// Throws EndedEarly.
   void request_ended(const RequestRecord& record) override;
 
@@ -31,7 +31,7 @@ class EarlyEnd final : public PassingObserver {
   double so_far(const RunEnd& on) const;
   [[noreturn]] void end(const RunEnd& on) const;
 
-  const RequestMetrics& metrics_;
+  const ServingMetrics& metrics_;
   std::vector<Watched> all_;
   const RunEnd* attainment_ = nullptr;
   std::int64_t requests_, ended_ = 0;
