@@ -80,10 +80,14 @@ std::string read_strategy(const std::vector<double>& v, training::PlanParams& pl
   plan.micro_batch = static_cast<std::int64_t>(v[0]);
   plan.data_parallel = static_cast<std::int64_t>(v[1]);
   plan.tensor_parallel = static_cast<std::int64_t>(v[2]);
-  if (v[3] != 0 || v[4] != 0) return "ZeRO differs by stage";
-  plan.zero = v[5] != 0 ? training::Zero::optimizer : training::Zero::none;
-  if (v[6] > 0 || v[7] > 0 || v[9] > 0) return "offload of other than states";
+  using enum training::Zero;
+  const training::Zero zero = v[3] != 0 ? weights : v[4] != 0 ? gradients : v[5] != 0 ? optimizer : none;
+  if (!plan.offload_optimizer.empty() && zero != plan.zero) return "ZeRO differs by stage";
+  plan.zero = zero;
+  plan.offload_weights.push_back(v[6]);
+  plan.offload_gradients.push_back(v[7]);
   plan.offload_optimizer.push_back(v[8]);
+  plan.offload_activations.push_back(v[9]);
   return {};
 }
 

@@ -80,19 +80,16 @@ class Importer : private ArgumentReader {
       const Node* share = find("zero_optimization.offload_optimizer.ratio");
       plan.set("offload_optimizer", Node::array())
           .push(Node::real(share != nullptr && share->is_number() ? std::clamp(share->as_number(), 0.0, 1.0) : 1));
-      Node& machine = *root.find("machine");
-      machine.set("host_link", Node::string("pcie5-x16"));
-      // Four H100 of one node, fitted (docs/explain/deep-optimizer-states.md).
-      Node& host = machine.set("host_update", Node::object());
-      for (const auto& [name, rate] :
-           {std::pair{"adam", "7.2e9 1/s"}, {"cast", "36e9 1/s"}, {"widen", "3.8e9 1/s"}, {"staging", "95 GB/s"}})
-        host.set(name, Node::string(rate));
-      (void)set_policy(root, "offload", "host");
-      note(
-          "the host updates the optimizer's states at the rates of a node of four H100, over PCIe 5.0 x16: set "
-          "machine.host_update and machine.host_link to yours");
+      note(set_host_updates(root));
     } else if (!device.empty() && device != "none") {
       ignore("zero_optimization.offload_optimizer.device", device);
+    }
+    const std::string weights = text("zero_optimization.offload_param.device");
+    if (weights == "cpu" && stage == 3) {
+      plan.set("offload_weights", Node::array()).push(Node::real(1));
+      set_host_link(root);
+    } else if (!weights.empty() && weights != "none") {
+      ignore("zero_optimization.offload_param.device", weights);
     }
   }
 

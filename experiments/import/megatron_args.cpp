@@ -58,7 +58,8 @@ class Importer : private ArgumentReader {
                  Node::integer(number("global_batch_size", micro * std::max<std::int64_t>(1, devices / shares))));
     plan(root, micro);
     // Of the run, not of a step.
-    skip({"train_iters",
+    skip({"use_precision_aware_optimizer",
+          "train_iters",
           "train_samples",
           "lr",
           "min_lr",
@@ -226,6 +227,7 @@ class Importer : private ArgumentReader {
     if (flag("overlap_param_gather", false)) on("overlap_gathers", true);
     on("gradients_fp32", flag("accumulate_allreduce_grads_in_fp32", false) || find("bf16") != nullptr);
     recompute(plan, chunks);
+    offload(root, plan);
   }
 
   /// Ranks that share experts out.
@@ -277,6 +279,18 @@ class Importer : private ArgumentReader {
     }
     if (!strategy.empty()) ignore("data_parallel_sharding_strategy", strategy);
     return optimizer ? "optimizer" : "none";
+  }
+
+  /// States in the host's memory, which updates them.
+  void offload(Node& root, Node& plan) {
+    const Node* share = find("optimizer_offload_fraction");
+    if (!flag("optimizer_cpu_offload", false)) {
+      if (share != nullptr) ignore("optimizer_offload_fraction", *share);
+      return;
+    }
+    const double fraction = share != nullptr && share->is_number() ? std::clamp(share->as_number(), 0.0, 1.0) : 1;
+    plan.set("offload_optimizer", Node::array()).push(Node::real(fraction));
+    note(set_host_updates(root));
   }
 
   void recompute(Node& plan, std::int64_t chunks) {

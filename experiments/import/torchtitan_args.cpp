@@ -57,6 +57,11 @@ class Importer : private ArgumentReader {
     if (stages > 1) schedule(root, plan);
     zero(plan, told > 0 ? told : std::max<std::int64_t>(1, copies / replicas), replicas);
     recompute(plan);
+    if (flag("training.enable_cpu_offload", false)) {  // FSDP's CPUOffloadPolicy: all states, updated there
+      for (const char* name : {"offload_weights", "offload_gradients", "offload_optimizer"})
+        plan.set(name, Node::array()).push(Node::real(1));
+      note(set_host_updates(root));
+    }
     skip({"job.config_file", "training.steps", "training.dataset", "training.dataset_path", "training.max_norm", "seed",
           "optimizer.name", "optimizer.lr", "lr_scheduler.warmup_steps", "metrics.log_freq",
           "profiling.enable_profiling", "checkpoint.enable_checkpoint", "rdzv_backend", "rdzv_endpoint",

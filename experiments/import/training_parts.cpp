@@ -58,4 +58,20 @@ Node& set_policy(Node& root, const char* kind, const char* name) {
   return choice.set(name, Node::object());
 }
 
+void set_host_link(Node& root) {
+  root.find("machine")->set("host_link", Node::string("pcie5-x16"));
+}
+
+std::string set_host_updates(Node& root) {
+  set_host_link(root);
+  // Four H100 of one node, fitted (docs/explain/deep-optimizer-states.md).
+  Node& host = root.find("machine")->set("host_update", Node::object());
+  for (const auto& [name, rate] :
+       {std::pair{"adam", "7.2e9 1/s"}, {"cast", "36e9 1/s"}, {"widen", "3.8e9 1/s"}, {"staging", "95 GB/s"}})
+    host.set(name, Node::string(rate));
+  (void)set_policy(root, "offload", "host");
+  return "the host updates the optimizer's states at the rates of a node of four H100, over PCIe 5.0 x16: set "
+         "machine.host_update and machine.host_link to yours";
+}
+
 }  // namespace orrery::experiments

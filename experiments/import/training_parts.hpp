@@ -14,5 +14,9 @@ void set_passes(sim::Node& root, bool fused);
 sim::Node pytorch_decoder(const std::string& config, bool compiled);
 /// Chooses policy `name` of `kind`; its parameters, to be set.
 sim::Node& set_policy(sim::Node& root, const char* kind, const char* name);
+/// A link to the host's memory, where the plan keeps something there.
+void set_host_link(sim::Node& root);
+/// That, and a host that updates the optimizer's states that it holds; answers what to say of it.
+std::string set_host_updates(sim::Node& root);
 
 }  // namespace orrery::experiments

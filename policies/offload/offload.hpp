@@ -21,6 +21,9 @@ enum class UpdatePlace : std::uint8_t { device, host, fetched };
 struct OffloadView {
   std::int64_t parameters = 0;  ///< of a rank
   double share = 0;             ///< of them with states in the host's memory, from 0 to 1
+  /// Of them with weights and gradients there: first those whose states the host updates, then those fetched, then the
+  /// device's own.
+  double weights = 0, gradients = 0;
 };
 
 /// Subgroups in the order in which the host takes them up.

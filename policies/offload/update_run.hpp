@@ -7,6 +7,8 @@
 //   does fetched  [the host fills a buffer, s stage_s]; the link, s bytes; the device, n device_s; the link back; [the
 //   host
 //            empties the buffer, s stage_s, when it has nothing else to do or a later subgroup is taken up]
+// Weights that stay in the host's memory are not sent up by the host, and are sent down by the device; gradients that
+// are there come up to the device before it updates.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct UpdateRates {
   double stage_s = 0;                  ///< of a byte between states and buffers
   double state_bytes = 12;             ///< of a parameter
   double weight_bytes = 2;             ///< of a parameter on the device, and of its gradient
+  double gradient_bytes = 2;           ///< of a gradient that is kept in the host's memory
   const hw::LinkPart* link = nullptr;  ///< forward: to the device
 };
 
@@ -33,6 +36,7 @@ struct UpdateRun {
   double gradients_s = 0;  ///< of bringing gradients of the host's states there
   bool gradients_wait = false;
   std::int64_t host_parameters = 0, fetched_parameters = 0;
+  std::int64_t sent_gradients = 0;            ///< of these, gradients that are not in the host's memory already
   std::int64_t up_bytes = 0, down_bytes = 0;  ///< over the link, gradients too
 };
 

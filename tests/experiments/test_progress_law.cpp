@@ -188,8 +188,8 @@ TEST_CASE("The best plan in place of a config's own is the planner's, and runs a
   CHECK_THAT(tight.find("reason")->as_string(), Contains("no plan for 16 devices can be"));
   CHECK_THAT(fault(training(R"("best_by": "time")", R"(, "policies": {"schedule": {"policy": "zb_h1"}})")),
              Contains("expected the schedule 1f1b or interleaved"));
-  CHECK_THAT(fault(training(R"("best_by": "time", "offload_optimizer": [0.5])")),
-             Contains("expected no offload_optimizer"));
+  CHECK_THAT(fault(training(R"("best_by": "time", "offload_optimizer": [0.5, 1])")),
+             Contains("expected one share for all stages"));
   sim::Node largest = training(R"("best_by": "time")");
   largest.find("workload")->set("largest_batch", sim::Node::boolean(true));
   CHECK_THAT(fault(largest), Contains("expected a global batch"));

@@ -333,7 +333,7 @@ TEST_CASE("Stages may differ: what runs again, what is offloaded, ranks", "[unit
   const sim::Node half = run(std::string("{") + link + R"(, "plan": {"offload_optimizer": [0, 0.5]}})");
   const double states = number(kept.find("stages")->items()[1], "memory_bytes.optimizer");
   CHECK(number(half.find("stages")->items()[1], "memory_bytes.optimizer") == Approx(states / 2));
-  CHECK(number(half.find("stages")->items()[1], "memory_bytes.offloaded") == Approx(states / 2));
+  CHECK(number(half.find("stages")->items()[1], "host_bytes.optimizer") == Approx(states / 2));
   CHECK(number(half.find("stages")->items()[0], "memory_bytes.optimizer") ==
         number(kept.find("stages")->items()[0], "memory_bytes.optimizer"));
   CHECK(number(half.find("stages")->items()[1], "optimizer_s") == Approx((states / 2 + 12e6) / 27.2e9).epsilon(0.05));
@@ -363,7 +363,7 @@ TEST_CASE("A host that updates holds states and gradients, and its backward pass
   const sim::Node &stage = host.find("stages")->items()[0], &plain = none.find("stages")->items()[0];
   CHECK(number(stage, "memory_bytes.optimizer") == 0);
   CHECK(number(stage, "memory_bytes.gradients") == 0);
-  CHECK(number(stage, "memory_bytes.offloaded") == number(plain, "memory_bytes.optimizer"));
+  CHECK(number(stage, "host_bytes.optimizer") == number(plain, "memory_bytes.optimizer"));
   // Eight ranks share the host: a parameter takes 8 / 10 ns, a fifth of it for its cast, and 2 bytes of the link.
   const double parameters = number(stage, "parameters");
   CHECK(number(stage, "optimizer_s") == Approx(parameters * (0.96e-9 + 2 / 54e9)).epsilon(0.02));

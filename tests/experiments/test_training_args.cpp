@@ -131,6 +131,7 @@ TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[proper
     if (random.below(4) == 0) given.recompute = Recompute::selective;
     given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     given.overlap_gradients = random.below(2) == 1;
+    if (random.below(4) == 0) given.offload_optimizer = {one_of<double>(random, {0.25, 1})};
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
     const training::Plan plan = training::make_plan(given, gpus, 64, why);
@@ -148,6 +149,7 @@ TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[proper
     CHECK(back.sequence_parallel == plan.sequence);
     CHECK(back.async_tensor_parallel == plan.async_tensor);
     CHECK(back.overlap_gradients == given.overlap_gradients);
+    CHECK(back.offload_optimizer == given.offload_optimizer);
     // All 24 layers run again, as many a stage: what `block` says of a chunk, for all chunks.
     if (given.recompute == Recompute::full) CHECK(*back.recompute_layers == 24 / given.pipeline_parallel);
     CHECK(text(imported.config, "workload.global_batch") == "64");
@@ -161,6 +163,7 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
     training::PlanParams given = drawn(random, one_of<std::int64_t>(random, {1, 2}));
     given.sequence_parallel = given.tensor_parallel > 1;
     given.context_exchange = one_of(random, {training::ContextExchange::ring, training::ContextExchange::all_gather});
+    if (random.below(4) == 0) given.offload_weights = given.offload_gradients = given.offload_optimizer = {1};
     given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
@@ -177,8 +180,16 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
     CHECK(imported.ignored.empty());
     check_shares(back, given);
     CHECK(back.async_tensor_parallel == plan.async_tensor);
+    CHECK(back.offload_weights == given.offload_weights);
+    CHECK(back.offload_gradients == given.offload_gradients);
+    CHECK(back.offload_optimizer == given.offload_optimizer);
     CHECK(text(imported.config, "workload.global_batch") == "64");
   }
+  // Stages that differ, or some of the three, have no argument.
+  std::optional<std::string> why;
+  training::PlanParams some{{}, {.offload_weights = {1}, .offload_optimizer = {1}}};
+  const auto flags = training::torchtitan_flags(training::make_plan(some, 1, 1, why), {});
+  CHECK(std::ranges::find(flags, "--training.enable_cpu_offload") == flags.end());
 }
 
 TEST_CASE("Experts by Megatron-LM's arguments", "[unit][training]") {
@@ -279,6 +290,19 @@ TEST_CASE("DeepSpeed's config: of batch, micro-batch, steps and copies one follo
   CHECK(text(micro.config, "machine.host_link") == "pcie5-x16");
   CHECK(text(micro.config, "policies.offload.policy") == "host");
   CHECK(runs(micro.config));
+  // ZeRO-Infinity: weights too; below stage 3 there is nothing that could.
+  const char* infinity =
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": %s, "offload_param": {"device": "cpu"}}})";
+  const auto staged = [&](const std::string& stage) {
+    std::string text = infinity;
+    return imported(text.replace(text.find("%s"), 2, stage), 8);
+  };
+  CHECK(plan_of(staged("3")).offload_weights == std::vector<double>{1});
+  CHECK(text(staged("3").config, "machine.host_link") == "pcie5-x16");
+  CHECK(staged("3").ignored.empty());
+  CHECK(runs(staged("3").config));
+  CHECK(plan_of(staged("2")).offload_weights.empty());
+  CHECK(staged("2").ignored == Words{"zero_optimization.offload_param.device=cpu"});
   const ImportedConfig automatic =
       imported(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"})", {});
   CHECK(count(automatic) == 8);

@@ -98,15 +98,17 @@ TEST_CASE("States in the host's memory are updated there: no gradients in fp32 o
 namespace {
 
 /// The same model on so many H100 behind PCIe, its summary.
-sim::Node hosted(const std::string& plan, const std::string& more = "", int devices = 1, int global_batch = 1) {
+sim::Node hosted(const std::string& plan, const std::string& more = "", int devices = 1, int global_batch = 1,
+                 int sequence = 16384) {
   const sim::Node root = sim::parse_json(R"({"system": "training",
     "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": )" +
                                              std::to_string(devices) +
                                              R"(}], "host_link": "pcie5-x16"},
     "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
               "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
-    "workload": {"sequence": 16384, "global_batch": )" +
-                                             std::to_string(global_batch) + R"(}, "plan": {)" + plan + "}" + more + "}",
+    "workload": {"sequence": )" + std::to_string(sequence) +
+                                             R"(, "global_batch": )" + std::to_string(global_batch) +
+                                             R"(}, "plan": {)" + plan + "}" + more + "}",
                                          "training.json");
   return read_experiment(test_systems(), root)->run({}).summary;
 }
@@ -123,8 +125,8 @@ TEST_CASE("Activations go to the host and come back beside the passes", "[unit][
   // Recomputed layers keep their input: 16,384 x 1,024 in 16 bits, 32 MiB each, 128 MiB in all.
   constexpr double kInput = 16384.0 * 1024 * 2;
   const std::string full = R"("recompute": "full")";
-  const sim::Node kept = hosted(full), away = hosted(full + R"(, "offload_activations": 1)");
-  CHECK(of_stage(away, 0, "host_activation_bytes") == 4 * kInput);
+  const sim::Node kept = hosted(full), away = hosted(full + R"(, "offload_activations": [1])");
+  CHECK(of_stage(away, 0, "host_bytes.activations") == 4 * kInput);
   CHECK(of_stage(away, 0, "memory_bytes.activations") == of_stage(kept, 0, "memory_bytes.activations") - 4 * kInput);
   CHECK(of_stage(away, 0, "memory_bytes.buffers") == 2 * kInput);  // one on its way, one at hand
   // A layer takes longer than its input's way: all is hidden but the first layer's way back.
@@ -134,24 +136,101 @@ TEST_CASE("Activations go to the host and come back beside the passes", "[unit][
   CHECK(away.find("iteration_s")->as_number() == Approx(kept.find("iteration_s")->as_number() + one_s));
   CHECK(away.at("energy_j.total")->as_number() > kept.at("energy_j.total")->as_number());
   // With nothing run again the link is the slower one: the forward pass is as long as the way.
-  const sim::Node all = hosted(R"("offload_activations": 1)");
-  const double bytes = of_stage(all, 0, "host_activation_bytes");
+  const sim::Node all = hosted(R"("offload_activations": [1])");
+  const double bytes = of_stage(all, 0, "host_bytes.activations");
   CHECK(of_stage(all, 0, "forward_s") ==
         Approx(hw::transfer_time(link, static_cast<std::int64_t>(bytes), 4, hw::LinkDirection::reverse)));
   CHECK(all.find("iteration_s")->as_number() > away.find("iteration_s")->as_number());
-  CHECK(of_stage(hosted(R"("offload_activations": 0.25)"), 0, "host_activation_bytes") == Approx(bytes / 4));
+  CHECK(of_stage(hosted(R"("offload_activations": [0.25])"), 0, "host_bytes.activations") == Approx(bytes / 4));
+}
+
+TEST_CASE("Weights and sums of gradients come for each pass, and leave two layers on the device", "[unit][training]") {
+  // A layer: 4 x 1024^2 of attention, 3 x 1024 x 4096, two norms of 1024; the table 32,000 x 1024, the head the same
+  // and a norm.
+  constexpr std::int64_t kLayer = 2 * (4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024), kTable = 2 * 32000 * 1024;
+  constexpr std::int64_t kHead = kTable + 2 * 1024, kAll = 4 * kLayer + kTable + kHead;
+  const hw::LinkPart link = hw::read_part<hw::LinkPart>((home_folder() / "hw/catalog/pcie5-x16.json").string()).part;
+  const auto down = [&](std::int64_t bytes) { return hw::transfer_time(link, bytes, 1, hw::LinkDirection::reverse); };
+  const sim::Node kept = hosted(""), away = hosted(R"("offload_weights": [1])");
+  CHECK(of_stage(kept, 0, "memory_bytes.weights") == kAll);
+  CHECK(of_stage(away, 0, "memory_bytes.weights") == 0);
+  CHECK(of_stage(away, 0, "host_bytes.weights") == kAll);
+  CHECK(away.at("host_bytes.used")->as_number() == kAll);
+  CHECK(of_stage(away, 0, "memory_bytes.buffers") == kHead + kLayer);
+  CHECK(of_stage(hosted(R"("offload_weights": [0.5])"), 0, "memory_bytes.weights") == kAll / 2);
+  // The forward pass waits for the table, the backward pass for the head; all else comes beside kernels.
+  CHECK(of_stage(away, 0, "host_waits_s") == Approx(hw::transfer_time(link, kTable) + hw::transfer_time(link, kHead)));
+  CHECK(of_stage(away, 0, "forward_s") ==
+        Approx(of_stage(kept, 0, "forward_s") + hw::transfer_time(link, kTable)).epsilon(1e-9));
+  // New weights go to the host in pieces of a million, as the update makes them; the link is the slower one.
+  CHECK(of_stage(away, 0, "optimizer_s") > down(kAll));
+  CHECK(of_stage(away, 0, "optimizer_s") < 1.05 * down(kAll));
+  // Gradients of one micro-batch only leave, the table's last; the update brings them back.
+  const sim::Node sums = hosted(R"("offload_gradients": [1])");
+  CHECK(of_stage(sums, 0, "memory_bytes.gradients") == 0);
+  CHECK(of_stage(sums, 0, "host_bytes.gradients") == kAll);
+  CHECK(of_stage(sums, 0, "host_waits_s") == Approx(down(kTable)));
+  CHECK(of_stage(sums, 0, "optimizer_s") > hw::transfer_time(link, kAll));
+  // Of two micro-batches the backward pass brings sums too, the other way: no longer while kernels are.
+  const sim::Node two = hosted(R"("offload_gradients": [1])", "", 1, 2);
+  CHECK(of_stage(two, 0, "host_waits_s") == Approx(2 * down(kTable)));
+  // With a thousandth of the tokens the link decides: sums come and go at the same time, weights beside sums.
+  const auto slow = [&](const std::string& plan, int micro_batches) {
+    return of_stage(hosted(plan, "", 1, micro_batches, 16), 0, "backward_s");
+  };
+  const double in = hw::transfer_time(link, kAll, 6);
+  CHECK(slow(R"("offload_gradients": [1])", 1) ==
+        Approx(hw::transfer_time(link, kAll, 6, hw::LinkDirection::reverse)).epsilon(1e-6));
+  CHECK(slow(R"("offload_gradients": [1])", 2) == Approx(in + down(kTable)).epsilon(1e-6));
+  CHECK(slow(R"("offload_gradients": [1], "offload_weights": [1])", 2) == Approx(2 * in + down(kTable)).epsilon(1e-6));
+}
+
+TEST_CASE("Copies that share out weights bring their shares alone; the others all of them", "[unit][training]") {
+  const auto used = [](const std::string& zero) {
+    return hosted(R"("offload_weights": [1], "zero": ")" + zero + "\"", "", 2, 2);
+  };
+  const sim::Node shared = used("weights"), whole = used("optimizer");
+  CHECK(of_stage(whole, 0, "host_bytes.weights") == 2 * of_stage(shared, 0, "host_bytes.weights"));
+  CHECK(of_stage(whole, 0, "host_waits_s") > 1.9 * of_stage(shared, 0, "host_waits_s"));
+  // One node has both ranks.
+  CHECK(whole.at("host_bytes.used")->as_number() == 2 * of_stage(whole, 0, "host_bytes.weights"));
+}
+
+TEST_CASE("A host with too little memory is a plan that does not fit", "[unit][training]") {
+  const auto with = [](const std::string& memory) {
+    sim::Node root = sim::parse_json(R"({"system": "training",
+      "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 4}], "host_link": "pcie5-x16",
+                  "node": {"devices": 2}, "host_memory": ")" +
+                                         memory + R"("},
+      "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
+                "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
+      "workload": {"sequence": 64, "global_batch": 4},
+      "plan": {"pipeline_parallel": 2, "offload_optimizer": [1, 0]}})",
+                                     "training.json");
+    return read_experiment(test_systems(), root)->run({}).summary;
+  };
+  // Both ranks of the first stage are in the first node: 12 bytes for each parameter of two layers and the table.
+  const double states = 2 * 12 * (2 * 16'779'264.0 + 32'768'000);
+  CHECK(with("64 GiB").at("host_bytes.used")->as_number() == states);
+  CHECK(with("64 GiB").at("host_bytes.available")->as_number() == 64.0 * 1024 * 1024 * 1024);
+  CHECK(with("64 GiB").at("status")->as_string() == "ok");
+  const sim::Node full = with("1 GiB");
+  CHECK(full.at("status")->as_string() == "infeasible");
+  CHECK_THAT(full.at("reason")->as_string(),
+             Catch::Matchers::Contains("the fullest node's ranks need 1.483 GiB in their host's memory, it has 1 GiB"));
 }
 
 TEST_CASE("Of several micro-batches and stages, host and device hold what the device held", "[prop][training]") {
   for (const std::string schedule : {"1f1b", "gpipe"})
     for (const double share : {0.3, 1.0}) {
       CAPTURE(schedule, share);
-      const std::string plan = R"("pipeline_parallel": 2, "offload_activations": )";
+      const std::string plan = R"("pipeline_parallel": 2, "offload_activations": [)";
       const std::string more = R"(, "policies": {"schedule": {"policy": ")" + schedule + R"("}})";
-      const sim::Node kept = hosted(plan + "0", more, 2, 5), away = hosted(plan + std::to_string(share), more, 2, 5);
+      const sim::Node kept = hosted(plan + "0]", more, 2, 5),
+                      away = hosted(plan + std::to_string(share) + "]", more, 2, 5);
       for (std::size_t s = 0; s < 2; ++s) {
         const double held = of_stage(away, s, "memory_bytes.activations");
-        CHECK(held + of_stage(away, s, "host_activation_bytes") ==
+        CHECK(held + of_stage(away, s, "host_bytes.activations") ==
               Approx(of_stage(kept, s, "memory_bytes.activations")));
         CHECK(held < of_stage(kept, s, "memory_bytes.activations"));
       }
@@ -160,13 +239,13 @@ TEST_CASE("Of several micro-batches and stages, host and device hold what the de
 }
 
 TEST_CASE("Activations that cannot go to the host say why", "[unit][training]") {
-  const sim::Node halves = hosted(R"("pipeline_parallel": 2, "offload_activations": 1)",
+  const sim::Node halves = hosted(R"("pipeline_parallel": 2, "offload_activations": [1])",
                                   R"(, "policies": {"schedule": {"policy": "zb_h1"}})", 2, 4);
   CHECK(halves.find("reason")->as_string() ==
         "offload_activations with a schedule that halves backward passes is not modelled");
   const sim::Node root = sim::parse_json(R"({"system": "training", "machine": {"devices": [{"part": "a40"}]},
     "model": {"builder": {"policy": "decoder", "decoder": {"config": "catalog:llama-3.2-1b", "loss": true}}},
-    "plan": {"offload_activations": 0.5}})",
+    "plan": {"offload_activations": [0.5]}})",
                                          "training.json");
   CHECK(read_experiment(test_systems(), root)->run({}).summary.find("reason")->as_string() ==
         "offload_activations needs machine.host_link: the machine has no way to its host's memory");

@@ -1,11 +1,14 @@
 // Plans to train: what is scored equals what is run, the best is the best of all, and what does not fit is counted.
 #include <catch2/catch.hpp>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "experiments/systems/training/launch_flags.hpp"
 #include "experiments/systems/training/planner.hpp"
 #include "experiments/systems/training/stage_division.hpp"
 #include "hw/parts/catalog.hpp"
+#include "hw/parts/link_part.hpp"
 #include "sim/child_process.hpp"
 #include "sim/milp.hpp"
 #include "tests/experiments/support.hpp"
@@ -91,7 +94,10 @@ TEST_CASE("A scored plan is the closed form of its step, and keeps what its run 
     plan.update_apart = number % 2 == 0;
     plan.gradients_anew = number % 3 == 0;
     plan.gradients_fp32 = number % 5 == 0;
-    plan.offload_activations = number % 4 == 0 ? 0.5 : 0;
+    if (number % 4 == 0) plan.offload_activations = {0.5};
+    if (number % 5 == 0) plan.offload_weights = {0.75};
+    if (number % 6 == 0) plan.offload_gradients = {1};
+    if (number % 8 == 0) plan.offload_optimizer = {0.5};
     const StepCosts costs = step_costs(table, all.machine, plan, even(12, plan.pipeline));
     const ScoredPlan scored = score(table, all.machine, plan, 12);
     CHECK(scored.closed_s == closed_form(costs).time_s);
@@ -104,6 +110,11 @@ TEST_CASE("A scored plan is the closed form of its step, and keeps what its run 
                                                run.peak_kept_bytes[static_cast<std::size_t>(s)])
                                       .total());
     CHECK(scored.memory_bytes == fullest);
+    std::int64_t host = 0;  // one node has all ranks
+    for (std::int64_t s = 0; s < plan.pipeline; ++s)
+      host += plan.stage_ranks() *
+              costs.stages[static_cast<std::size_t>(s)].host_bytes(run.peak_host_bytes[static_cast<std::size_t>(s)]);
+    CHECK(scored.host_bytes == host);
   }
 }
 
@@ -227,7 +238,7 @@ TEST_CASE("Plans with activations in the host's memory are found where nothing e
   const sim::Node found = result("[0, 1]");
   REQUIRE(found.at("status")->as_string() == "ok");
   REQUIRE(found.find("training_plans")->items().size() == 1);
-  CHECK(found.find("training_plans")->items().front().find("offload_activations")->as_number() == 1);
+  CHECK(found.find("training_plans")->items().front().find("offload")->as_string() == "a1");
   CHECK(found.at("evaluated")->as_number() == 2);
   try {
     (void)read_experiment(test_systems(), asked("[0.5]", false));
@@ -259,11 +270,18 @@ TEST_CASE("A plan is read as the table prints it", "[unit]") {
   CHECK_FALSE(own.async_tensor_parallel);  // no sequence parallelism that it could run beside products
   CHECK(own.interleave == 1);
   CHECK(own.stage_tensor_parallel.empty());
-  const PlanParams away = parse_plan("2 4 2 1 no by_op+0.5 none");
+  const PlanParams away = parse_plan("2 4 2 1 no by_op none a0.5+o0.25|1|1|1");
   CHECK(away.recompute == Recompute::by_op);
-  CHECK(away.offload_activations == 0.5);
-  CHECK(parse_plan("2 4 2 1 no full none", away).offload_activations == 0);
-  CHECK_THROWS_WITH(parse_plan("2 4 2 1 no full+2 none"), Contains("expected a share up to 1 behind the +"));
+  CHECK(away.offload_activations == std::vector<double>{0.5});
+  CHECK(away.offload_optimizer == std::vector<double>{0.25, 1, 1, 1});
+  CHECK(away.offload_weights.empty());
+  CHECK(offload_text(away) == "a0.5+o0.25|1|1|1");
+  CHECK(parse_plan("2 4 2 1 no full none", away).offload_activations.empty());
+  for (const char* wrong : {"a2", "x1", "a", "a0.5+a1", "o0.5|", "a-1", "o0.5|x"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH(parse_plan(std::string("2 4 2 1 no full none ") + wrong),
+                      Contains("expected shares up to 1 behind a, o, g or w"));
+  }
   CHECK_THROWS_WITH(parse_plan("8 4 2 1 yes none"), Contains("expected seven words"));
   CHECK_THROWS_WITH(parse_plan("8c 4 2 1 yes none none"),
                     Contains("expected ranks of context parallelism behind the c"));
@@ -290,11 +308,11 @@ TEST_CASE("A plan that cannot be is explained with its reason", "[unit]") {
 }
 
 TEST_CASE("A plan that leaves states to a host that is not there is no plan", "[unit]") {
-  sim::Node root = config("training_plans", "80 GiB", R"({"explain": "1 8 1 1 no none none"})");
+  sim::Node root = config("training_plans", "80 GiB", R"({"explain": "1 8 1 1 no none none o1"})");
   sim::assign(root, "plan.offload_optimizer=[1]");
   const auto reason = [&] {
     const sim::Node summary = read_experiment(test_systems(), root)->run({}).summary;
-    return summary.find("explained")->find("1 8 1 1 no none none")->find("reason")->as_string();
+    return summary.find("explained")->find("1 8 1 1 no none none o1")->find("reason")->as_string();
   };
   CHECK_THAT(reason(), Contains("needs machine.host_link"));
   sim::assign(root, "machine.host_link=pcie4-x16");
@@ -309,21 +327,32 @@ TEST_CASE("Plans differ in micro-batches, so none is the largest by itself", "[u
                     Contains("expected false: micro-batches are among what plans differ in"));
 }
 
-/// Shortest time of a stage with so many layers, over every number of them that runs again; 1e99 where none fits.
-double stage_time(CostTable& table, const TrainingConfig& all, const Plan& plan, std::int64_t s, std::int64_t layers) {
-  double best = 1e99;
+/// A stage's passes and its update; 1e99 where it does not fit.
+struct StageTimes {
+  double passes_s = 1e99, update_s = 0;
+};
+
+/// With so many layers and those shares, over every number of layers that runs again.
+StageTimes stage_times(CostTable& table, const TrainingConfig& all, const Plan& plan, std::int64_t s,
+                       std::int64_t layers, const HostShares& shares = {}) {
+  StageTimes best;
   for (std::int64_t again = 0; again <= layers; ++again) {
     Plan own = plan;
     own.recompute = again > 0 ? Recompute::full : Recompute::none;
     own.recompute_layers = again;
+    own.set_host_shares({shares});
     const ModelCosts& model = table.costs(own.share());
     const StageCosts stage = stage_costs(model, all.machine, own, s, layers);
     const std::int64_t kept = std::min(plan.micro_batches, plan.pipeline - s) * stage.chunks.front().kept_bytes;
     if (stage_memory(model, stage, own, kept).total() > all.machine.device.memory_bytes) continue;
-    best = std::min(best, stage.chunks.front().forward_s() + stage.chunks.front().backward_s());
+    const double passes = stage.chunks.front().forward_s() + stage.chunks.front().backward_s();
+    if (passes < best.passes_s) best = {passes, stage.optimizer_s + stage.gathers_s};
   }
   return best;
 }
+
+/// Nothing in the host's memory, states there, and activations too.
+const std::vector<HostShares> kShares{{}, {.optimizer = 0.5}, {.optimizer = 1, .activations = 0.5}};
 
 TEST_CASE("Stages are divided as Mist's integer program divides them", "[theory]") {
   if (!sim::find_program("cbc")) {
@@ -332,36 +361,41 @@ TEST_CASE("Stages are divided as Mist's integer program divides them", "[theory]
   }
   // Eight stages of 40 layers: 7^8 divisions, too many to try.
   constexpr std::int64_t kStages = 8, kLayers = 40, kReach = 3, kMicroBatches = 16;
-  for (const char* memory : {"80 GiB", "5 GiB", "4200 MiB"}) {
+  for (const char* memory : {"80 GiB", "5 GiB", "4200 MiB", "2600 MiB"}) {
     CAPTURE(memory);
-    const TrainingConfig all = read(memory);
+    TrainingConfig all = read(memory);
+    all.machine.host_link = hw::read_part<hw::LinkPart>((home_folder() / "hw/catalog/pcie5-x16.json").string()).part;
     CostTable table(all.machine, all.model);
     const Plan plan{.tensor = 1, .pipeline = kStages, .data = 1, .micro_batch = 1, .micro_batches = kMicroBatches};
-    // Least (G - 1) T + sum of stage times, T no less than any of them; one number of layers a stage, all layers
-    // placed.
+    // Least (G - 1) T + sum of stage times + D, T no less than any of them and D no less than any update; one number of
+    // layers a stage with one choice of shares, all layers placed.
     sim::Milp program;
     using Kind = sim::Milp::Kind;
     using Sense = sim::Milp::Sense;
-    const auto longest = program.add_variable("longest");
-    sim::Milp::Terms placed, objective{{longest, kMicroBatches - 1}};
+    const auto longest = program.add_variable("longest"), update = program.add_variable("update");
+    sim::Milp::Terms placed, objective{{longest, kMicroBatches - 1}, {update, 1}};
     for (std::int64_t s = 0; s < kStages; ++s) {
-      sim::Milp::Terms one, time{{longest, -1}};
-      for (std::int64_t layers = kLayers / kStages - kReach; layers <= kLayers / kStages + kReach; ++layers) {
-        const double own = stage_time(table, all, plan, s, layers);
-        if (own == 1e99) continue;
-        const auto chosen = program.add_variable("chosen", Kind::binary);
-        one.emplace_back(chosen, 1);
-        time.emplace_back(chosen, own);
-        objective.emplace_back(chosen, own);
-        placed.emplace_back(chosen, double(layers));
-      }
+      sim::Milp::Terms one, time{{longest, -1}}, last{{update, -1}};
+      for (std::int64_t layers = kLayers / kStages - kReach; layers <= kLayers / kStages + kReach; ++layers)
+        for (const HostShares& shares : kShares) {
+          const StageTimes own = stage_times(table, all, plan, s, layers, shares);
+          if (own.passes_s == 1e99) continue;
+          const auto chosen = program.add_variable("chosen", Kind::binary);
+          one.emplace_back(chosen, 1);
+          time.emplace_back(chosen, own.passes_s);
+          last.emplace_back(chosen, own.update_s);
+          objective.emplace_back(chosen, own.passes_s);
+          placed.emplace_back(chosen, double(layers));
+        }
       program.add_constraint("one", one, Sense::equal, 1);
       program.add_constraint("no longer", time, Sense::at_most, 0);
+      program.add_constraint("no later", last, Sense::at_most, 0);
     }
     program.add_constraint("all layers", placed, Sense::equal, kLayers);
     program.minimise(objective);
     const auto solution = program.solve(60);
-    const auto division = divide_stages(table, all.machine, plan, kLayers, kReach);
+    const auto division =
+        divide_stages(table, all.machine, plan, kLayers, kReach, StageAgain::fewest_that_fit, kShares);
     REQUIRE(division.has_value() == solution.solved());
     if (!division) continue;
     REQUIRE(solution.status == sim::Milp::Solution::Status::optimal);
@@ -371,29 +405,37 @@ TEST_CASE("Stages are divided as Mist's integer program divides them", "[theory]
 
 TEST_CASE("Stages are divided as trying every division divides them", "[theory]") {
   // Twelve layers on devices of little memory: stages differ, for the first keeps most micro-batches.
-  for (const char* memory : {"80 GiB", "3400 MiB", "3000 MiB"}) {
-    const TrainingConfig all = read(memory);
+  for (const char* memory : {"80 GiB", "3400 MiB", "3000 MiB", "2000 MiB"}) {
+    TrainingConfig all = read(memory);
+    all.machine.host_link = hw::read_part<hw::LinkPart>((home_folder() / "hw/catalog/pcie5-x16.json").string()).part;
     CostTable table(all.machine, all.model);
     for (const std::int64_t stages : {2, 3, 4}) {
       CAPTURE(memory, stages);
       Plan plan{.tensor = 1, .pipeline = stages, .data = 1, .micro_batch = 1, .micro_batches = 16};
       const std::int64_t reach = 3;
-      const auto division = divide_stages(table, all.machine, plan, 12, reach);
-      const auto time = [&](std::int64_t s, std::int64_t own) { return stage_time(table, all, plan, s, own); };
+      const auto division = divide_stages(table, all.machine, plan, 12, reach, StageAgain::fewest_that_fit, kShares);
+      std::map<std::tuple<std::size_t, std::int64_t, std::size_t>, StageTimes> known;
+      const auto times = [&](std::size_t s, std::int64_t own, std::size_t choice) {
+        const auto [at, first] = known.try_emplace({s, own, choice});
+        if (first) at->second = stage_times(table, all, plan, static_cast<std::int64_t>(s), own, kShares[choice]);
+        return at->second;
+      };
       double best = 1e99;
       std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
-      const auto every = [&](auto&& self, std::size_t s, std::int64_t left, double longest, double sum) -> void {
+      const auto every = [&](auto&& self, std::size_t s, std::int64_t left, double longest, double sum,
+                             double update) -> void {
         if (s == layers.size()) {
-          if (left == 0) best = std::min(best, 15 * longest + sum);
+          if (left == 0) best = std::min(best, 15 * longest + sum + update);
           return;
         }
         for (std::int64_t count = std::max<std::int64_t>(1, 12 / stages - reach);
-             count <= std::min(left, 12 / stages + reach); ++count) {
-          const double own = time(static_cast<std::int64_t>(s), count);
-          if (own < 1e99) self(self, s + 1, left - count, std::max(longest, own), sum + own);
-        }
+             count <= std::min(left, 12 / stages + reach); ++count)
+          for (std::size_t choice = 0; choice < kShares.size(); ++choice)
+            if (const StageTimes own = times(s, count, choice); own.passes_s < 1e99)
+              self(self, s + 1, left - count, std::max(longest, own.passes_s), sum + own.passes_s,
+                   std::max(update, own.update_s));
       };
-      every(every, 0, 12, 0, 0);
+      every(every, 0, 12, 0, 0, 0);
       REQUIRE(division.has_value() == (best < 1e99));
       if (!division) continue;
       CHECK(division->objective_s == Approx(best).epsilon(1e-12));

@@ -137,6 +137,38 @@ TEST_CASE("Streamed states hide behind the device's step, or are what it takes",
   CHECK(update_run(order, view, r).gradients_s == 0);
 }
 
+TEST_CASE("Weights and gradients of the host: those of its own updates stay, the device's travel",
+          "[golden][offload]") {
+  UpdateRates r = rates();
+  const OffloadView own{10'000'000, 0.4}, all{10'000'000, 0.4, 1, 1}, half{10'000'000, 0.4, 0.3, 0.3};
+  const UpdateOrder order = order_of("host", R"({"subgroup": 1000000})", own);
+  // All are there: the host updates and casts 4 x 11 ms and sends nothing; 12 MB of gradients come to the device for
+  // its six subgroups, 2 ms each, and 12 MB of weights return.
+  const UpdateRun run = update_run(order, all, r);
+  CHECK(run.update_s == Approx(4 * (8e-3 + 3e-3)));
+  CHECK(run.up_bytes == 12'000'000);
+  CHECK(run.down_bytes == 12'000'000);
+  CHECK(run.sent_gradients == 0);
+  CHECK(run.gradients_s == Approx(20e-3));  // widened still
+  r.gradient_bytes = 4;
+  CHECK(update_run(order, all, r).gradients_s == 0);  // kept in fp32
+  CHECK(update_run(order, all, r).up_bytes == 24'000'000);
+  r.gradient_bytes = 2;
+  // Three of the host's four million parameters: the fourth's gradient comes and its weights go, 2 MB each.
+  const UpdateRun some = update_run(order, half, r);
+  CHECK(some.sent_gradients == 1'000'000);
+  CHECK(some.up_bytes == 2'000'000);
+  CHECK(some.down_bytes == 2'000'000);
+  CHECK(some.update_s == Approx(4 * 11e-3 + 2e-3));
+  // Streamed: weights and gradients of fetched states travel with them, 14 MB a piece each way.
+  const UpdateOrder fetched = order_of("streamed", "{}", {10'000'000, 1});
+  const UpdateRun streamed = update_run(fetched, {10'000'000, 1, 1, 1}, r);
+  CHECK(streamed.up_bytes == 140'000'000);
+  CHECK(streamed.down_bytes == 140'000'000);
+  CHECK(streamed.update_s == Approx(10 * 14e-3 + 1e-3 + 14e-3));
+  CHECK(update_run(fetched, {10'000'000, 1}, r).up_bytes == 120'000'000);
+}
+
 TEST_CASE("An order takes what its tasks take on the engine", "[prop][offload]") {
   sim::RandomStream random(3, "offload");
   for (int i = 0; i < 200; ++i) {

@@ -47,14 +47,15 @@ std::string moment_text(const Node& summary) {
 
 /// What lies in the host's memory, and what it costs; nothing where nothing does.
 std::string host_text(const Node& summary) {
-  double most = 0, waits = 0;
-  for (const Node& stage : summary.at("stages")->items()) {
-    most = std::max(most, number_at(stage, "host_activation_bytes"));
-    waits = std::max(waits, number_at(stage, "host_waits_s"));
-  }
-  if (most <= 0) return "";
-  return fmt::format("host         {} of activations of a rank; its passes wait {} a step for them\n",
-                     sim::humanise(most, Unit::bytes), sim::humanise(waits, Unit::seconds));
+  const double used = number_at(summary, "host_bytes.used");
+  if (used <= 0) return "";
+  double waits = 0;
+  for (const Node& stage : summary.at("stages")->items()) waits = std::max(waits, number_at(stage, "host_waits_s"));
+  const std::string of = summary.at("host_bytes.available") == nullptr
+                             ? ""
+                             : " of " + sim::humanise(number_at(summary, "host_bytes.available"), Unit::bytes);
+  return fmt::format("host         {}{} in the memory of the fullest node; passes of a stage wait {} a step for it\n",
+                     sim::humanise(used, Unit::bytes), of, sim::humanise(waits, Unit::seconds));
 }
 
 }  // namespace

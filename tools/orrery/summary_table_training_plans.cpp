@@ -23,10 +23,8 @@ std::string copies(const Node& plan) {
   return fmt::format("{:.0f}", number_at(plan, "data_parallel")) + (experts > 1 ? fmt::format("e{:.0f}", experts) : "");
 }
 
-/// What runs again, and the share of activations in the host's memory behind a +.
-std::string again(const Node& plan) {
-  const double share = number_at(plan, "offload_activations");
-  return plan.find("recompute")->as_string() + (share > 0 ? fmt::format("+{:g}", share) : "");
+const std::string& offload_of(const Node& plan) {
+  return plan.find("offload")->as_string();
 }
 
 std::string plan_row(const Node& plan) {
@@ -40,22 +38,23 @@ std::string plan_row(const Node& plan) {
   std::string row = fmt::format(
       "{:>6} {:>6} {:>6} {:>6.0f} {:>4} {:>10} {:>10} {:>11} {:>10.4g} {:>7} {:>11}", tensor_ranks(plan), stages,
       copies(plan), number_at(plan, "micro_batch"), plan.find("sequence_parallel")->as_boolean() ? "yes" : "no",
-      again(plan), plan.find("zero")->as_string(),
+      plan.find("recompute")->as_string(), plan.find("zero")->as_string(),
       sim::humanise(ran != nullptr ? ran->as_number() : number_at(plan, "closed_form_s"), Unit::seconds),
       number_at(plan, "tokens_per_s"), bubble, sim::humanise(number_at(plan, "memory_bytes"), Unit::bytes));
   if (!plan.find("stages_alike")->as_boolean())
     row += "  layers " + plan.find("stage_layers")->as_string() + ", run again " +
            plan.find("stage_recompute_layers")->as_string();
+  if (!offload_of(plan).empty()) row += "  in host memory " + offload_of(plan);
   return row + "\n";
 }
 
 /// A plan in the words that `--explain` takes.
 std::string plan_words(const Node& plan) {
   const double chunks = number_at(plan, "interleave");
-  return fmt::format("{} {:.0f}{} {} {:.0f} {} {} {}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
+  return fmt::format("{} {:.0f}{} {} {:.0f} {} {} {}{}", tensor_ranks(plan), number_at(plan, "pipeline_parallel"),
                      chunks > 1 ? fmt::format("x{:.0f}", chunks) : "", copies(plan), number_at(plan, "micro_batch"),
-                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", again(plan),
-                     plan.find("zero")->as_string());
+                     plan.find("sequence_parallel")->as_boolean() ? "yes" : "no", plan.find("recompute")->as_string(),
+                     plan.find("zero")->as_string(), offload_of(plan).empty() ? "" : " " + offload_of(plan));
 }
 
 double step_of(const Node& plan) {
@@ -128,9 +127,11 @@ std::string training_plans_table(const Node& summary) {
                   "copies", "micro", "seq", "recompute", "ZeRO", "step", "tokens/s", "bubble", "memory");
   out += "\n\n" + std::string(25, ' ') + head;
   bool first = true;
+  bool offloads = false;
   for (const Node& plan : summary.find("training_plans")->items()) {
     out += fmt::format("{:<25}", first ? "best" : "") + plan_row(plan);
     first = false;
+    offloads = offloads || !offload_of(plan).empty();
   }
   out += "\n";
   for (const auto& [name, plan] : summary.find("kinds")->members())
@@ -138,6 +139,7 @@ std::string training_plans_table(const Node& summary) {
   for (const auto& [reason, plan] : summary.find("nearest")->members())
     out += fmt::format("{:<25}", "nearest that does not fit") + plan_row(plan);
   out += "\nRows below the gap are in closed form: the best plan that does without something.\n";
+  if (offloads) out += "Shares in host memory: a, activations; o, optimizer states; g, gradients; w, weights.\n";
   out += objectives_text(summary);
   if (const Node* asked = summary.find("explained"))
     for (const auto& [words, plan] : asked->members())
@@ -145,6 +147,8 @@ std::string training_plans_table(const Node& summary) {
   if (const Node* flags = summary.find("flags")) {
     out += "\nMegatron-LM  " + flags->find("megatron")->as_string() + "\n";
     out += "torchtitan   " + flags->find("torchtitan")->as_string() + "\n";
+    if (!offload_of(summary.find("training_plans")->items().front()).empty())
+      out += "             what lies in host memory is among these only where a program has an argument for it\n";
   }
   return out;
 }

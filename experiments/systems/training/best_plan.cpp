@@ -24,7 +24,7 @@ PlanParams params_of(const Plan& plan, PlanParams params) {
   params.overlap_experts = plan.overlap_experts;
   params.recompute = plan.recompute;
   params.zero = plan.zero;
-  params.offload_activations = plan.offload_activations;
+  static_cast<OffloadParams&>(params) = plan;
   params.recompute_layers.reset();
   params.stage_recompute_layers.clear();
   params.stage_tensor_parallel.clear();
@@ -59,8 +59,8 @@ void take_best_plan(const sim::Node& node, const sim::RegistrySet& registries, T
     faults.add(place, "expected equal nodes: plans are compared on those");
     return;
   }
-  if (!config.params.plan.offload_optimizer.empty()) {
-    faults.add(place, "expected no offload_optimizer: plans are compared without");
+  if (config.params.plan.by_stage()) {
+    faults.add(place, "expected one share for all stages where the plan offloads: plans differ in stages");
     return;
   }
   PlannerParams params;

@@ -168,6 +168,7 @@ struct MachineParams {
   std::vector<SlowNodeParams> slow;
   HostParams host;
   std::string host_link;
+  std::optional<std::int64_t> host_memory;
   std::int64_t context_bytes = 0;
   std::optional<HostUpdateParams> host_update;
   InSituParams in_situ;
@@ -199,6 +200,8 @@ struct MachineParams {
         sim::field("host_link", &M::host_link, sim::Unit::reference, sim::any_value(),
                    "Link from the catalog between a device and its host, for what a plan offloads to host memory; "
                    "empty: none."),
+        sim::field("host_memory", &M::host_memory, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
+                   "Memory of a node's host for what its ranks offload; null: as much as they need."),
         sim::field("context", &M::context_bytes, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
                    "Device memory taken before any tensor: the driver's context, libraries' workspaces."),
         sim::field(

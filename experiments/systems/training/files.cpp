@@ -51,16 +51,17 @@ void write_stages(const std::filesystem::path& path, const TrainingConfig& confi
   BufferedFile file(path);
   file.buffer() +=
       "stage,layers,parameters,forward_s,backward_s,busy_s,gradients_s,optimizer_s,weight_bytes,gradient_bytes,"
-      "optimizer_bytes,activation_bytes,working_bytes,buffer_bytes,offloaded_bytes,passes_end_s,gradients_end_s,end_"
-      "s\n";
+      "optimizer_bytes,activation_bytes,working_bytes,buffer_bytes,host_weight_bytes,host_gradient_bytes,host_"
+      "optimizer_bytes,host_activation_bytes,passes_end_s,gradients_end_s,end_s\n";
   file.line_done();
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
     const StageCosts& stage = result.costs.stages[s];
     const StageMemory& memory = result.memory[s];
-    append(file.buffer(), "{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{},{},{},{},{},{}", s, result.layers[s],
-           stage.parameters, stage.forward_s(), stage.backward_s(), result.run.busy_s[s], stage.gradients_s,
-           stage.optimizer_s + stage.gathers_s, memory.weights, memory.gradients, memory.optimizer, memory.activations,
-           memory.working, memory.buffers, stage.offloaded_bytes);
+    append(file.buffer(), "{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{},{},{},{},{},{},{},{},{}", s,
+           result.layers[s], stage.parameters, stage.forward_s(), stage.backward_s(), result.run.busy_s[s],
+           stage.gradients_s, stage.optimizer_s + stage.gathers_s, memory.weights, memory.gradients, memory.optimizer,
+           memory.activations, memory.working, memory.buffers, stage.host_weight_bytes, stage.host_gradient_bytes,
+           stage.host_state_bytes, result.run.peak_host_bytes[s]);
     for (const sim::Time end : {result.run.passes_end[s], result.run.gradients_end[s], result.run.end[s]}) {
       file.buffer() += ',';
       append_seconds(file.buffer(), end, scale);

@@ -6,6 +6,7 @@
 // Copies are alike and start together, so one stands for all.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,6 +18,15 @@
 #include "sim/base/units.hpp"
 
 namespace orrery::experiments::training {
+
+/// What a pass brings over the link from the host's memory and sends there, a micro-batch.
+struct HostTraffic {
+  double in_s = 0, out_s = 0;  ///< by direction, beside what runs
+  double first_s = 0;          ///< of in_s: nothing runs before it
+  double last_s = 0;           ///< of out_s: nothing runs beside it
+  /// A pass that takes `busy_s` otherwise.
+  double pass_s(double busy_s) const { return first_s + std::max({busy_s, in_s - first_s, out_s - last_s}) + last_s; }
+};
 
 /// A chunk of a stage: so many layers, and the edges it has.
 struct ChunkCosts {
@@ -30,11 +40,9 @@ struct ChunkCosts {
   /// the last layer's gradients.
   double gathers_beside_s = 0, scatters_beside_s = 0;
   double gathers_exposed_s = 0, scatters_exposed_s = 0;
-  double shared_j = 0;  ///< of sending them, a micro-batch
-  /// Activations in the host's memory, a micro-batch: their bytes; their way there beside the forward pass, and back
-  /// beside the backward pass, whose first layer waits for its own.
-  std::int64_t host_bytes = 0;
-  double host_out_s = 0, host_back_s = 0, host_first_s = 0;
+  double shared_j = 0;          ///< of sending them, a micro-batch
+  std::int64_t host_bytes = 0;  ///< activations of a micro-batch in the host's memory
+  HostTraffic forward_host, backward_host;
   double forward_s() const;
   double backward_s() const;
   /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
@@ -42,7 +50,7 @@ struct ChunkCosts {
   double backward_weight_s() const;
   /// Of the backward pass: kernels wait for what goes on beside them.
   double backward_waits_s() const;
-  /// Of both passes: kernels wait for activations on their way to the host or back.
+  /// Of both passes: kernels wait for what is on its way to the host or back.
   double host_waits_s() const;
   /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
   /// the collectives of that).
@@ -63,8 +71,8 @@ struct StageCosts {
   PassCost optimizer;
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
-  std::int64_t buffer_bytes = 0;     ///< buckets of gradients, and what is taken before any tensor
-  std::int64_t offloaded_bytes = 0;  ///< of the optimizer's states, in the host's memory
+  std::int64_t buffer_bytes = 0;  ///< buckets of gradients, and what is taken before any tensor
+  std::int64_t host_weight_bytes = 0, host_gradient_bytes = 0, host_state_bytes = 0;  ///< in the host's memory
   /// What the update holds beside weights and states: gradients, in fp32 where it casts them, and the one at hand.
   std::int64_t update_gradient_bytes = 0, update_working_bytes = 0;
   /// A micro-batch through all chunks; backward with what runs again.
@@ -72,6 +80,10 @@ struct StageCosts {
   double backward_s() const;
   /// Of the backward pass: kernels wait for what goes on beside them.
   double backward_waits_s() const;
+  /// In the host's memory, with so many of activations.
+  std::int64_t host_bytes(std::int64_t activations) const {
+    return host_weight_bytes + host_gradient_bytes + host_state_bytes + activations;
+  }
 };
 
 /// A stage whose passes take so many times as long.

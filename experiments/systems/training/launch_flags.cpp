@@ -25,6 +25,13 @@ std::int64_t repeated_layers(const Plan& plan, const LaunchedModel& model) {
   return (most + plan.chunks - 1) / plan.chunks;
 }
 
+/// The share that all stages have; nothing where they differ.
+std::optional<double> one_share(const std::vector<double>& shares) {
+  if (shares.empty()) return 0;
+  if (std::ranges::any_of(shares, [&](double share) { return share != shares.front(); })) return std::nullopt;
+  return shares.front();
+}
+
 }  // namespace
 
 std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& model) {
@@ -61,6 +68,11 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
   if (plan.overlap_gathers && plan.zero != Zero::none && plan.copies() > 1)
     flags.emplace_back("--overlap-param-gather");
   if (plan.overlap_gradients && plan.copies() > 1) flags.emplace_back("--overlap-grad-reduce");
+  if (const auto share = one_share(plan.offload_optimizer).value_or(0); share > 0) {
+    flags.emplace_back("--optimizer-cpu-offload");
+    flags.push_back(fmt::format("--optimizer-offload-fraction {:g}", share));
+    flags.emplace_back("--use-precision-aware-optimizer");
+  }
   if (plan.recompute == Recompute::selective) flags.emplace_back("--recompute-activations");
   if (plan.recompute == Recompute::full) {
     flags.emplace_back("--recompute-granularity full");
@@ -97,6 +109,9 @@ std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel&
         fmt::format("--parallelism.pipeline_parallel_schedule {}", plan.chunks > 1 ? "Interleaved1F1B" : "1F1B"));
     flags.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size {}", plan.micro_batch));
   }
+  if (one_share(plan.offload_weights) == 1.0 && one_share(plan.offload_gradients) == 1.0 &&
+      one_share(plan.offload_optimizer) == 1.0)
+    flags.emplace_back("--training.enable_cpu_offload");
   flags.push_back(fmt::format("--activation_checkpoint.mode {}", plan.recompute == Recompute::none   ? "none"
                                                                  : plan.recompute == Recompute::full ? "full"
                                                                                                      : "selective"));

@@ -86,6 +86,7 @@ struct TrainingMachine {
   std::optional<hw::LinkPart> host_link;             ///< of a device to its host; none: nothing is kept there
   std::optional<HostUpdate> host_update;             ///< none: the host updates nothing
   std::shared_ptr<const policies::Offload> offload;  ///< of states that the host holds; none: they are streamed
+  std::optional<std::int64_t> host_memory;           ///< of a node, for what ranks keep there; none: enough
   std::int64_t context_bytes = 0;  ///< of a device, before any tensor: the driver's context, libraries' workspaces
   LaunchHost host;
   InSitu in_situ;

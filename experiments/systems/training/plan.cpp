@@ -7,6 +7,19 @@
 
 namespace orrery::experiments::training {
 
+void OffloadParams::set_host_shares(const std::vector<HostShares>& shares) {
+  const auto set = [&](std::vector<double>& all, double HostShares::*of) {
+    all.clear();
+    if (std::ranges::none_of(shares, [of](const HostShares& own) { return own.*of > 0; })) return;
+    for (const HostShares& own : shares) all.push_back(own.*of);
+    if (std::ranges::all_of(all, [&](double share) { return share == all.front(); })) all.resize(1);
+  };
+  set(offload_weights, &HostShares::weights);
+  set(offload_gradients, &HostShares::gradients);
+  set(offload_optimizer, &HostShares::optimizer);
+  set(offload_activations, &HostShares::activations);
+}
+
 Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t global_batch,
                std::optional<std::string>& why) {
   Plan plan{.tensor = params.tensor_parallel,
@@ -25,10 +38,9 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
             .zero = params.zero,
             .recompute = params.recompute,
             .recompute_layers = params.recompute_layers,
-            .stage_recompute_layers = params.stage_recompute_layers,
-            .offload_optimizer = params.offload_optimizer,
-            .offload_activations = params.offload_activations};
+            .stage_recompute_layers = params.stage_recompute_layers};
   static_cast<GradientParams&>(plan) = params;
+  static_cast<OffloadParams&>(plan) = params;
   const auto refuse = [&](std::string reason) {
     if (!why) why = std::move(reason);
   };
@@ -38,7 +50,11 @@ Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t glob
     return static_cast<std::int64_t>(entries) == plan.pipeline;
   };
   listed(plan.stage_recompute_layers.size(), "stage_recompute_layers");
-  if (plan.offload_optimizer.size() > 1) listed(plan.offload_optimizer.size(), "offload_optimizer");
+  for (const auto& [shares, name] : {std::pair{&plan.offload_weights, "offload_weights"},
+                                     {&plan.offload_gradients, "offload_gradients"},
+                                     {&plan.offload_optimizer, "offload_optimizer"},
+                                     {&plan.offload_activations, "offload_activations"}})
+    if (shares->size() > 1) listed(shares->size(), name);
   if (listed(params.stage_tensor_parallel.size(), "stage_tensor_parallel")) {
     plan.stage_tensor = params.stage_tensor_parallel;
     plan.tensor = *std::max_element(plan.stage_tensor.begin(), plan.stage_tensor.end());

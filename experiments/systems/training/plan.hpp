@@ -84,7 +84,51 @@ struct GradientParams {
   }
 };
 
-struct PlanParams : GradientParams {
+/// Shares of what a stage's rank has that lie in its host's memory.
+struct HostShares {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  bool any() const { return weights > 0 || gradients > 0 || optimizer > 0 || activations > 0; }
+  friend bool operator==(const HostShares&, const HostShares&) = default;
+};
+
+/// What of a plan lies in the host's memory: shares by stage, or one for all; empty: 0.
+struct OffloadParams {
+  std::vector<double> offload_weights, offload_gradients, offload_optimizer, offload_activations;
+
+  HostShares host_shares(std::int64_t s) const {
+    const auto of = [s](const std::vector<double>& shares) {
+      return shares.empty() ? 0.0 : shares[std::min(static_cast<std::size_t>(s), shares.size() - 1)];
+    };
+    return {of(offload_weights), of(offload_gradients), of(offload_optimizer), of(offload_activations)};
+  }
+  /// Sets the shares of all stages, `shares` in their order.
+  void set_host_shares(const std::vector<HostShares>& shares);
+  /// Whether stages have shares of their own.
+  bool by_stage() const {
+    return std::max({offload_weights.size(), offload_gradients.size(), offload_optimizer.size(),
+                     offload_activations.size()}) > 1;
+  }
+
+  static constexpr auto fields() {
+    using sim::Unit;
+    using O = OffloadParams;
+    return sim::FieldTable{
+        sim::field("offload_weights", &O::offload_weights, Unit::ratio, sim::between(0, 1),
+                   "Share of a rank's weights that is kept in host memory and comes over machine.host_link for each "
+                   "pass: one value per stage, or one for all. Empty: 0."),
+        sim::field("offload_gradients", &O::offload_gradients, Unit::ratio, sim::between(0, 1),
+                   "Share of a rank's gradients that is kept in host memory: their sums come over machine.host_link "
+                   "for each backward pass and return. One value per stage, or one for all. Empty: 0."),
+        sim::field("offload_optimizer", &O::offload_optimizer, Unit::ratio, sim::between(0, 1),
+                   "Share of the optimizer states that is kept in host memory and crosses machine.host_link in "
+                   "each step: one value per stage, or one for all. Empty: 0."),
+        sim::field("offload_activations", &O::offload_activations, Unit::ratio, sim::between(0, 1),
+                   "Share of layer activations that is copied to host memory over machine.host_link during the "
+                   "forward pass, and back during the backward pass: one value per stage, or one for all. Empty: 0.")};
+  }
+};
+
+struct PlanParams : GradientParams, OffloadParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   ExpertDispatch expert_dispatch = ExpertDispatch::rows;
@@ -97,8 +141,6 @@ struct PlanParams : GradientParams {
   Recompute recompute = Recompute::none;
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers, stage_tensor_parallel;
-  std::vector<double> offload_optimizer;
-  double offload_activations = 0;
   std::optional<PlanRank> best_by;
 
   static constexpr auto fields() {
@@ -152,16 +194,10 @@ struct PlanParams : GradientParams {
             sim::field(
                 "stage_recompute_layers", &P::stage_recompute_layers, Unit::layers, sim::between(0, 4096),
                 "Layers with recomputation in each stage, from the first stage on; empty: recompute_layers for all."),
-            sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
-                       "Share of the optimizer states that is kept in host memory and crosses machine.host_link in "
-                       "each step: one value per stage, or one for all. Empty: 0."),
-            sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
-                       "Share of layer activations that is copied to host memory over machine.host_link during the "
-                       "forward pass, and back during the backward pass."),
             sim::field("best_by", &P::best_by,
                        "Use the best plan, by this measure, of those that `orrery plans` considers, in place of the "
                        "searched fields here. null: the plan as written.")},
-        sim::inherited<P>(GradientParams::fields()));
+        sim::inherited<P>(OffloadParams::fields()), sim::inherited<P>(GradientParams::fields()));
   }
 };
 
@@ -177,7 +213,7 @@ struct LayerShare {
 };
 
 /// A plan for a batch, checked.
-struct Plan : GradientParams {
+struct Plan : GradientParams, OffloadParams {
   std::int64_t tensor = 1, context = 1, pipeline = 1, data = 1, experts = 1;
   std::int64_t micro_batch = 1, micro_batches = 1, chunks = 1;
   bool sequence = false, async_tensor = false, balanced = true, overlap_experts = false;
@@ -189,9 +225,7 @@ struct Plan : GradientParams {
   std::optional<std::int64_t> recompute_layers;
   std::vector<std::int64_t> stage_recompute_layers;  ///< by stage; empty: recompute_layers
   std::vector<std::int64_t> stage_tensor;            ///< by stage; empty: tensor
-  std::vector<double> offload_optimizer;             ///< by stage, or one for all; empty: 0
-  double offload_activations = 0;
-  std::optional<std::int64_t> head_stage;  ///< that has the head; none: the last
+  std::optional<std::int64_t> head_stage;            ///< that has the head; none: the last
   std::int64_t head() const { return head_stage.value_or(pipeline - 1); }
   /// Of all stages.
   std::int64_t ranks() const {
@@ -217,10 +251,6 @@ struct Plan : GradientParams {
     const auto own = static_cast<std::size_t>(s);
     if (own < stage_recompute_layers.size()) return std::min(layers, stage_recompute_layers[own]);
     return std::min(layers, recompute_layers.value_or(layers));
-  }
-  double offloaded(std::int64_t s) const {
-    if (offload_optimizer.empty()) return 0;
-    return offload_optimizer[std::min(static_cast<std::size_t>(s), offload_optimizer.size() - 1)];
   }
   LayerShare share() const {
     return {tensor,

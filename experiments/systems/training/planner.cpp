@@ -1,6 +1,7 @@
 #include "experiments/systems/training/planner.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "experiments/systems/training/offload.hpp"
 #include "experiments/systems/training/stage_division.hpp"
 #include "sim/base/units.hpp"
 
@@ -45,7 +47,8 @@ class PlanSearch {
         params_(params),
         registries_(registries),
         progress_(progress),
-        table_(config.machine, config.model) {}
+        table_(config.machine, config.model),
+        shares_(shares_of(params, config.params.plan)) {}
 
   PlannerResult run() {
     result_.layers = table_.layers();
@@ -66,7 +69,9 @@ class PlanSearch {
   void plans_of(std::int64_t devices) {
     devices_ = devices;
     const std::int64_t node = std::min(devices, config_.machine.node_devices);
-    for (const auto& why : {machine_obstacle(config_.machine, devices), offload_obstacle(config_, config_.params.plan)})
+    PlanParams offloads = config_.params.plan;
+    if (!shares_.empty()) offloads.set_host_shares(shares_);
+    for (const auto& why : {machine_obstacle(config_.machine, devices), offload_obstacle(config_, offloads)})
       if (why) {
         ++result_.left_out[*why];
         return;
@@ -112,9 +117,9 @@ class PlanSearch {
     Plan plan{.balanced = p.context_balanced,
               .exchange = p.context_exchange,
               .dispatch = p.expert_dispatch,
-              .expert_nodes = p.expert_nodes,
-              .offload_activations = p.offload_activations};
+              .expert_nodes = p.expert_nodes};
     static_cast<GradientParams&>(plan) = p;
+    static_cast<OffloadParams&>(plan) = p;
     return plan;
   }
 
@@ -165,8 +170,9 @@ class PlanSearch {
              chosen_kinds(params_.zero, {Zero::none, Zero::optimizer, Zero::gradients, Zero::weights})) {
           if (plan.copies() == 1 && zero != Zero::none) continue;
           plan.zero = zero;
-          for (const double share : shares()) {
-            plan.offload_activations = share;
+          if (shares_.empty()) take(plan);
+          for (const HostShares& share : shares_) {
+            plan.set_host_shares({share});
             take(plan);
           }
         }
@@ -174,10 +180,22 @@ class PlanSearch {
     }
   }
 
-  /// Of activations in the host's memory.
-  std::vector<double> shares() const {
-    if (params_.offload_activations.empty()) return {config_.params.plan.offload_activations};
-    return params_.offload_activations;
+  /// What may lie in the host's memory, every share with every other; none where only the plan's own may.
+  static std::vector<HostShares> shares_of(const PlannerParams& params, const OffloadParams& plan) {
+    std::vector<HostShares> all;
+    const std::vector<double>* lists[] = {&params.offload_weights, &params.offload_gradients, &params.offload_optimizer,
+                                          &params.offload_activations};
+    if (std::ranges::all_of(lists, [](const auto* list) { return list->empty(); })) return all;
+    const HostShares own = plan.host_shares(0);
+    const auto asked = [](const std::vector<double>& list, double planned) {
+      return list.empty() ? std::vector<double>{planned} : list;
+    };
+    for (const double weights : asked(params.offload_weights, own.weights))
+      for (const double gradients : asked(params.offload_gradients, own.gradients))
+        for (const double optimizer : asked(params.offload_optimizer, own.optimizer))
+          for (const double activations : asked(params.offload_activations, own.activations))
+            all.push_back({weights, gradients, optimizer, activations});
+    return all;
   }
 
   /// Stages that differ run layers again where they must: not where that is ruled out.
@@ -194,7 +212,8 @@ class PlanSearch {
       for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
         if (plan.copies() == 1 && zero != Zero::none) continue;
         plan.zero = zero;
-        const auto division = divide_stages(table_, config_.machine, plan, table_.layers());
+        const auto division =
+            divide_stages(table_, config_.machine, plan, table_.layers(), 3, StageAgain::fewest_that_fit, shares_);
         if (!division) {
           ++result_.left_out["no division among stages fits"];
           continue;
@@ -204,6 +223,7 @@ class PlanSearch {
           own.recompute = Recompute::full;
           own.stage_recompute_layers = division->again;
         }
+        if (!shares_.empty()) own.set_host_shares(division->shares);
         keep(score_stages(table_, config_.machine, own, division->layers));
       }
     }
@@ -220,6 +240,10 @@ class PlanSearch {
       ++result_.left_out[reason];
       const auto [nearest, first] = result_.nearest.try_emplace(reason, scored);
       if (!first && scored.memory_bytes < nearest->second.memory_bytes) nearest->second = std::move(scored);
+      return;
+    }
+    if (config_.machine.host_memory && scored.host_bytes > *config_.machine.host_memory) {
+      ++result_.left_out["more memory than a host has"];
       return;
     }
     kind("all", scored);
@@ -323,23 +347,29 @@ class PlanSearch {
     if (!why)
       why = schedule->obstacle({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks});
     if (!why) {
-      asked.plan = score(table_, config_.machine, Plan(plan), table_.layers());
+      asked.plan = plan.by_stage() ? score_stages(table_, config_.machine, plan, even_division(plan))
+                                   : score(table_, config_.machine, Plan(plan), table_.layers());
       run_plan(asked.plan, *schedule);
       if (asked.plan.memory_bytes > config_.machine.device.memory_bytes)
         why = fmt::format("its fullest stage needs {}, a device has {}",
                           sim::humanise(static_cast<double>(asked.plan.memory_bytes), sim::Unit::bytes),
                           sim::humanise(static_cast<double>(config_.machine.device.memory_bytes), sim::Unit::bytes));
+      else
+        why = host_obstacle(config_.machine, asked.plan.host_bytes);
     }
     asked.reason = why.value_or("");
     result_.explained = std::move(asked);
   }
 
+  std::vector<std::int64_t> even_division(const Plan& plan) const {
+    std::vector<std::int64_t> layers;
+    for (std::int64_t s = 0; s < plan.pipeline; ++s) layers.push_back(even_layers(table_.layers(), plan.pipeline, s));
+    return layers;
+  }
+
   StepCosts costs_of(const ScoredPlan& scored) {
     const Plan& plan = scored.plan;
-    std::vector<std::int64_t> layers = scored.layers;
-    for (std::int64_t s = std::ssize(layers); s < plan.pipeline; ++s)
-      layers.push_back(even_layers(table_.layers(), plan.pipeline, s));
-    return step_costs(table_, config_.machine, plan, layers);
+    return step_costs(table_, config_.machine, plan, scored.layers.empty() ? even_division(plan) : scored.layers);
   }
 
   const TrainingConfig& config_;
@@ -347,10 +377,21 @@ class PlanSearch {
   const sim::RegistrySet& registries_;
   const std::function<void(const Progress&)>& progress_;
   CostTable table_;
+  std::vector<HostShares> shares_;
   PlannerResult result_;
   std::vector<ScoredPlan> all_;
   std::int64_t devices_ = 1;
 };
+
+/// What a rank of each stage keeps in its host's memory.
+std::vector<std::int64_t> host_bytes(const Plan& plan, const std::vector<const StageCosts*>& stages) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const StageCosts& stage = *stages[static_cast<std::size_t>(s)];
+    all.push_back(stage.host_bytes(most_kept(stage, plan, s, &ChunkCosts::host_bytes)));
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -385,6 +426,7 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
   std::vector<const StageCosts*> stages;
   stages.reserve(kind_of.size());
   for (const std::uint8_t kind : kind_of) stages.push_back(&kinds[kind].costs);
+  if (plan.host_shares(0).any()) scored.host_bytes = fullest_host(plan, machine.node_devices, host_bytes(plan, stages));
   StepCosts messages;
   add_messages(model, machine, plan, messages);
   scored.times = closed_form(plan, messages.activation_s, stages);
@@ -407,15 +449,57 @@ ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const 
   scored.closed_s = scored.times.time_s;
   scored.energy_j = static_cast<double>(plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline - 1) : 0) *
                     costs.activation_j * static_cast<double>(plan.stage_ranks());
+  std::vector<const StageCosts*> stages;
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
     const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
     const Plan own = plan.of_stage(s);
     scored.memory_bytes = std::max(
         scored.memory_bytes, stage_memory(table.costs(own.share()), stage, own, most_kept(stage, own, s)).total());
     scored.energy_j += static_cast<double>(own.stage_ranks()) * stage_energy(stage, plan.micro_batches);
+    stages.push_back(&stage);
   }
+  scored.host_bytes = fullest_host(plan, machine.node_devices, host_bytes(plan, stages));
   scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
   return scored;
+}
+
+namespace {
+
+/// Letters of what can lie in the host's memory, in the order of offload_text.
+constexpr std::pair<char, std::vector<double> OffloadParams::*> kOffloadLetters[] = {
+    {'a', &OffloadParams::offload_activations},
+    {'o', &OffloadParams::offload_optimizer},
+    {'g', &OffloadParams::offload_gradients},
+    {'w', &OffloadParams::offload_weights}};
+
+/// What offload_text writes; nothing where it is not that.
+std::optional<OffloadParams> parse_offload(const std::string& text) {
+  OffloadParams out;
+  std::istringstream kinds(text);
+  for (std::string kind; std::getline(kinds, kind, '+');) {
+    const auto* const letter = std::ranges::find_if(
+        kOffloadLetters, [&](const auto& known) { return !kind.empty() && known.first == kind.front(); });
+    if (letter == std::end(kOffloadLetters) || !(out.*letter->second).empty() || kind.back() == '|')
+      return std::nullopt;
+    std::istringstream shares(kind.substr(1));
+    for (std::string share; std::getline(shares, share, '|');) {
+      const auto value = sim::parse_quantity(share, sim::Unit::none);
+      if (!value || *value < 0 || *value > 1) return std::nullopt;
+      (out.*letter->second).push_back(*value);
+    }
+    if ((out.*letter->second).empty()) return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string offload_text(const OffloadParams& offload) {
+  std::string text;
+  for (const auto& [letter, of] : kOffloadLetters)
+    if (std::ranges::any_of(offload.*of, [](double share) { return share > 0; }))
+      text += fmt::format("{}{}{:g}", text.empty() ? "" : "+", letter, fmt::join(offload.*of, "|"));
+  return text;
 }
 
 PlanParams parse_plan(const std::string& text, const PlanParams& others) {
@@ -423,10 +507,12 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
     throw std::invalid_argument(fmt::format("expected {} in the plan '{}'", what, text));
   };
   std::istringstream words(text);
-  std::string tensor, stages, copies, micro, sequence, recompute, zero, more;
-  words >> tensor >> stages >> copies >> micro >> sequence >> recompute >> zero;
+  std::string tensor, stages, copies, micro, sequence, recompute, zero, offload, more;
+  words >> tensor >> stages >> copies >> micro >> sequence >> recompute >> zero >> offload;
   if (zero.empty() || (words >> more))
-    fail("seven words (tensor, stages, copies, micro-batch, yes or no, what runs again, ZeRO)");
+    fail(
+        "seven words (tensor, stages, copies, micro-batch, yes or no, what runs again, ZeRO), or an eighth for what "
+        "lies in host memory,");
   const auto number = [&](const std::string& word, const char* what) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -452,19 +538,18 @@ PlanParams parse_plan(const std::string& text, const PlanParams& others) {
   params.sequence_parallel = sequence == "yes";
   params.async_tensor_parallel = params.sequence_parallel && others.async_tensor_parallel;
   params.overlap_experts = others.overlap_experts;
-  const std::size_t away = recompute.find('+');
-  params.offload_activations = 0;
-  if (away != std::string::npos) {
-    const auto share = sim::parse_quantity(recompute.substr(away + 1), sim::Unit::none);
-    if (!share || *share <= 0 || *share > 1) fail("a share up to 1 behind the +");
-    params.offload_activations = *share;
-  }
-  const auto again = sim::value_named<Recompute>(recompute.substr(0, away));
+  const auto again = sim::value_named<Recompute>(recompute);
   if (!again) fail("none, selective, by_op or full for what runs again");
   params.recompute = *again;
   const auto shares = sim::value_named<Zero>(zero);
   if (!shares) fail("none, optimizer, gradients or weights for ZeRO");
   params.zero = *shares;
+  static_cast<OffloadParams&>(params) = {};
+  if (!offload.empty()) {
+    const auto parsed = parse_offload(offload);
+    if (!parsed) fail("shares up to 1 behind a, o, g or w, such as a0.5+o0.25|1, for what lies in host memory");
+    static_cast<OffloadParams&>(params) = *parsed;
+  }
   return params;
 }
 

@@ -32,7 +32,7 @@ struct PlannerParams {
       interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
-  std::vector<double> offload_activations;
+  std::vector<double> offload_weights, offload_gradients, offload_optimizer, offload_activations;
   PlanStages stages = PlanStages::alike;
   PlanRank rank = PlanRank::time;
   std::string explain;
@@ -60,11 +60,17 @@ struct PlannerParams {
         sim::field("recompute", &P::recompute,
                    "Kinds of recomputation to try; empty: none, selective and full (by_op only if listed)."),
         sim::field("zero", &P::zero, "ZeRO stages to try; empty: all."),
+        sim::field("offload_weights", &P::offload_weights, Unit::ratio, sim::between(0, 1),
+                   "Shares of weights in host memory to try; empty: only that of the plan."),
+        sim::field("offload_gradients", &P::offload_gradients, Unit::ratio, sim::between(0, 1),
+                   "Shares of gradients in host memory to try; empty: only that of the plan."),
+        sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
+                   "Shares of optimizer states in host memory to try; empty: only that of the plan."),
         sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
                    "Shares of layer activations in host memory to try; empty: only that of the plan."),
         sim::field("stages", &P::stages,
-                   "`alike`: even stages of one kind. `apart`: also stages that differ in layers and in how many of "
-                   "them are recomputed, divided exactly (without chunks)."),
+                   "`alike`: even stages of one kind. `apart`: also stages that differ in layers, in how many of "
+                   "them are recomputed and in what they keep in host memory, divided exactly (without chunks)."),
         sim::field("rank", &P::rank,
                    "How plans are ranked. `time`: shortest step. `memory`: most headroom. `energy`: fewest joules per "
                    "step. `cost`: fewest device hours per step."),
@@ -86,6 +92,7 @@ struct ScoredPlan {
   double time_s = 0;  ///< of the run; 0: not run
   StepTimes times;    ///< of the run, else of the closed form
   std::int64_t memory_bytes = 0;
+  std::int64_t host_bytes = 0;  ///< in the memory of the fullest node's host
   std::int64_t devices = 0;
   double energy_j = 0;  ///< of a step, all devices, by the closed form
   /// Of the run where there is one.
@@ -111,10 +118,14 @@ struct PlannerResult {
 };
 
 /// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies (and ranks that share
-/// experts: 16e8), micro-batch, sequence parallelism, what runs again (and the share of activations in the host's
-/// memory: by_op+0.5), ZeRO; everything else is as `others` have it.
+/// experts: 16e8), micro-batch, sequence parallelism, what runs again, ZeRO, and what lies in the host's memory
+/// (offload_text; nothing where nothing does); everything else is as `others` have it.
 /// Throws std::invalid_argument with what was expected.
 PlanParams parse_plan(const std::string& text, const PlanParams& others = {});
+
+/// Shares in the host's memory by stage, or one for all: "a0.5+o0.25|1"; a: activations, o: optimizer states,
+/// g: gradients, w: weights. Empty where nothing lies there.
+std::string offload_text(const OffloadParams& offload);
 
 /// Closed form of one plan: its time, and the memory of its fullest stage.
 ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);

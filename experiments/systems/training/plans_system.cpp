@@ -68,8 +68,10 @@ const FigureTable<PlanSource>& plan_table() {
       {"{recompute,zero}", "", "Recomputation and ZeRO stage of the plan.",
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.recompute)); },
        [](const S& s) { return std::string(sim::to_string(s.plan.plan.zero)); }},
-      {"offload_activations", "ratio", "Share of the layers' activations that is kept in host memory.",
-       [](const S& s) { return s.plan.plan.offload_activations; }},
+      {"offload", "",
+       "Shares in host memory, by stage or one for all (a0.5+o0.25|1): a, activations; o, optimizer states; g, "
+       "gradients; w, weights. Empty: nothing.",
+       [](const S& s) { return offload_text(s.plan.plan); }},
       {"{stage_layers,stage_recompute_layers}", "layers",
        "Layers of each stage, separated by strokes (13|11): all, and those with recomputation.",
        [](const S& s) { return s.layers_text(); }, [](const S& s) { return s.again_text(); }},
@@ -82,6 +84,8 @@ const FigureTable<PlanSource>& plan_table() {
          return s.tokens_per_s();
        }},
       {"memory_bytes", "B", "Memory of the fullest rank.", [](const S& s) { return s.plan.memory_bytes; }},
+      {"host_bytes", "B", "What the ranks of the fullest node keep in host memory.",
+       [](const S& s) { return s.plan.host_bytes; }},
       {"devices", "count", "Devices that the plan takes.", [](const S& s) { return s.plan.devices; }},
       {"energy_j", "J", "Energy of a step over all devices, in closed form.",
        [](const S& s) { return s.plan.energy_j; }},
@@ -246,17 +250,16 @@ class TrainingPlansExperiment final : public ConfigExperiment {
     BufferedFile file(path);
     file.buffer() +=
         "tensor_parallel,context_parallel,pipeline_parallel,data_parallel,expert_parallel,micro_batch,interleave,"
-        "sequence_parallel,recompute,zero,offload_activations,stage_layers,stage_recompute_layers,devices,closed_form_"
-        "s,iteration_s,energy_"
-        "j,memory_bytes\n";
+        "sequence_parallel,recompute,zero,offload,stage_layers,stage_recompute_layers,devices,closed_form_s,iteration_"
+        "s,energy_j,memory_bytes\n";
     file.line_done();
     for (const ScoredPlan& scored : result.best) {
       const Plan& p = scored.plan;
       const PlanSource source{config_, scored, result.layers};
-      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{:g},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor,
-             p.context, p.pipeline, p.data, p.experts, p.micro_batch, p.chunks, p.sequence ? 1 : 0,
-             sim::to_string(p.recompute), sim::to_string(p.zero), p.offload_activations, source.layers_text(),
-             source.again_text(), scored.devices, scored.closed_s, scored.time_s, scored.energy_j, scored.memory_bytes);
+      append(file.buffer(), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{}\n", p.tensor, p.context,
+             p.pipeline, p.data, p.experts, p.micro_batch, p.chunks, p.sequence ? 1 : 0, sim::to_string(p.recompute),
+             sim::to_string(p.zero), offload_text(p), source.layers_text(), source.again_text(), scored.devices,
+             scored.closed_s, scored.time_s, scored.energy_j, scored.memory_bytes);
       file.line_done();
     }
     file.close();
@@ -292,10 +295,15 @@ System training_plans_system() {
         if (!config.params.machine.slow.empty())
           faults.add(place_of(section(root, "machine"), "slow_nodes"),
                      "expected none: plans are compared on equal nodes");
-        const auto& shares = params.offload_activations;
-        if (!config.machine.host_link && std::ranges::any_of(shares, [](double share) { return share > 0; }))
-          faults.add(place_of(node, "offload_activations"),
-                     "expected machine.host_link, over which activations go to the host's memory");
+        for (const auto& [shares, name] : {std::pair{&params.offload_weights, "offload_weights"},
+                                           {&params.offload_gradients, "offload_gradients"},
+                                           {&params.offload_optimizer, "offload_optimizer"},
+                                           {&params.offload_activations, "offload_activations"}})
+          if (!config.machine.host_link && std::ranges::any_of(*shares, [](double share) { return share > 0; }))
+            faults.add(place_of(node, name), "expected machine.host_link, which leads to the host's memory");
+        if (config.params.plan.by_stage())
+          faults.add(place_of(section(root, "plan"), "offload_optimizer"),
+                     "expected one share for all stages where the plan offloads: plans differ in stages");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);
           } catch (const std::invalid_argument& error) {

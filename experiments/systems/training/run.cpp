@@ -9,6 +9,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "experiments/systems/training/offload.hpp"
+
 namespace orrery::experiments::training {
 namespace {
 
@@ -19,14 +21,21 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
   return schedule.obstacle(view);
 }
 
-/// Why activations cannot go to the host under the schedule; nothing if they can.
+/// Why the schedule cannot have what passes need in the host's memory; nothing if it can.
 std::optional<std::string> halves_obstacle(const policies::PipelineSchedule& schedule, const Plan& plan) {
-  if (plan.offload_activations <= 0) return std::nullopt;
+  const auto some = [](const std::vector<double>& shares) {
+    return std::ranges::any_of(shares, [](double share) { return share > 0; });
+  };
+  const char* what = some(plan.offload_activations) ? "offload_activations"
+                     : some(plan.offload_weights)   ? "offload_weights"
+                     : some(plan.offload_gradients) ? "offload_gradients"
+                                                    : nullptr;
+  if (what == nullptr) return std::nullopt;
   for (const auto& device :
        schedule.order({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks}))
     for (const policies::StagePass& pass : device)
       if (pass.kind == policies::PassKind::backward_input)
-        return "offload_activations with a schedule that halves backward passes is not modelled";
+        return fmt::format("{} with a schedule that halves backward passes is not modelled", what);
   return std::nullopt;
 }
 
@@ -201,12 +210,22 @@ std::optional<std::string> mixed_obstacle(const TrainingMachine& machine, const 
   return std::nullopt;
 }
 
+std::optional<std::string> host_obstacle(const TrainingMachine& machine, std::int64_t host_bytes) {
+  if (!machine.host_memory || host_bytes <= *machine.host_memory) return std::nullopt;
+  return fmt::format("the fullest node's ranks need {} in their host's memory, it has {}",
+                     sim::humanise(static_cast<double>(host_bytes), sim::Unit::bytes),
+                     sim::humanise(static_cast<double>(*machine.host_memory), sim::Unit::bytes));
+}
+
 std::optional<std::string> offload_obstacle(const TrainingConfig& config, const PlanParams& plan) {
-  if (plan.offload_activations > 0 && !config.machine.host_link)
-    return "offload_activations needs machine.host_link: the machine has no way to its host's memory";
-  if (plan.offload_optimizer.empty()) return std::nullopt;
   if (!config.machine.host_link)
-    return "offload_optimizer needs machine.host_link: the machine has no way to its host's memory";
+    for (const auto& [shares, name] : {std::pair{&plan.offload_activations, "offload_activations"},
+                                       {&plan.offload_optimizer, "offload_optimizer"},
+                                       {&plan.offload_weights, "offload_weights"},
+                                       {&plan.offload_gradients, "offload_gradients"}})
+      if (std::ranges::any_of(*shares, [](double share) { return share > 0; }))
+        return fmt::format("{} needs machine.host_link: the machine has no way to its host's memory", name);
+  if (plan.offload_optimizer.empty()) return std::nullopt;
   if (config.machine.offload->host_updates() && !config.machine.host_update)
     return fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
                        config.params.policies.offload.name);
@@ -384,6 +403,12 @@ TrainingResult train(const TrainingConfig& config) {
     refuse(result, fmt::format("stage {} needs {}, a device has {}", result.fullest,
                                sim::humanise(static_cast<double>(needed), sim::Unit::bytes),
                                sim::humanise(static_cast<double>(result.available_bytes), sim::Unit::bytes)));
+  std::vector<std::int64_t> host;
+  for (std::size_t st = 0; st < result.costs.stages.size(); ++st)
+    host.push_back(result.costs.stages[st].host_bytes(result.run.peak_host_bytes[st]));
+  result.host_bytes = fullest_host(result.plan, config.machine.node_devices, host);
+  if (const auto full = host_obstacle(config.machine, result.host_bytes); full && result.status == "ok")
+    refuse(result, *full);
   return result;
 }
 

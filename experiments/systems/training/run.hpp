@@ -43,6 +43,7 @@ struct TrainingResult {
   std::vector<StageMemory> memory;   ///< by stage
   std::size_t fullest = 0;           ///< stage whose devices have the largest share of their memory full
   std::int64_t available_bytes = 0;  ///< of a device of that stage
+  std::int64_t host_bytes = 0;       ///< in the memory of the fullest node's host
   std::optional<double> busiest;     ///< rows of the busiest rank's experts over the mean; none: no router was given
   double model_flops = 0;            ///< of a step, all ranks, nothing run again
   double energy_j = 0, idle_j = 0;   ///< of a step, all devices
@@ -62,6 +63,8 @@ StageMemory stage_memory(const ModelCosts& model, const StageCosts& stage, const
 
 /// Why the config's machine cannot hold what a plan leaves to the host; nothing if it can.
 std::optional<std::string> offload_obstacle(const TrainingConfig& config, const PlanParams& plan);
+/// Why a host has no room for so many bytes; nothing if it has.
+std::optional<std::string> host_obstacle(const TrainingMachine& machine, std::int64_t host_bytes);
 
 TrainingResult train(const TrainingConfig& config);
 /// The same for whoever has a user: what only pricing finds wrong (a kernel that the part cannot run, a graph that

@@ -13,14 +13,17 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// What a stage may be: so many layers, of which so many run again.
 struct Option {
   std::int64_t layers = 0, again = 0;
-  double time_s = 0;
+  double time_s = 0, update_s = 0;
+  HostShares shares;
 };
+using StageOptions = std::vector<Option>;
 
-double passes_s(const StageCosts& stage) {
-  return stage.forward_s() + stage.backward_s();
+Option option_of(const StageCosts& stage, std::int64_t layers, std::int64_t again, const HostShares& shares) {
+  return {layers, again, stage.forward_s() + stage.backward_s(), stage.optimizer_s + stage.gathers_s, shares};
 }
 
-/// Stage `s` with so many layers and as few of them run again as fit; nothing where it never fits.
+/// Stage `s` of the plan, which has its shares, with so many layers and as few of them run again as fit; nothing where
+/// it never fits.
 std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                               std::int64_t layers) {
   Plan own = plan.of_stage(s);
@@ -34,29 +37,47 @@ std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, 
   };
   const auto fits = [&](std::int64_t again) {
     const StageCosts stage = stage_of(again);
-    return stage_memory(model, stage, own, most_kept(stage, own, s)).total() <= machine.device.memory_bytes;
+    if (stage_memory(model, stage, own, most_kept(stage, own, s)).total() > machine.device.memory_bytes) return false;
+    // Of the host's memory each rank has its part, whatever others leave.
+    const std::int64_t ranks = std::min(machine.devices, machine.node_devices);
+    return !machine.host_memory ||
+           ranks * stage.host_bytes(most_kept(stage, own, s, &ChunkCosts::host_bytes)) <= *machine.host_memory;
   };
   // One layer that runs again holds its activations while it does: none may fit where one does not.
-  if (fits(0)) return Option{layers, 0, passes_s(stage_of(0))};
+  if (fits(0)) return option_of(stage_of(0), layers, 0, plan.host_shares(s));
   std::int64_t most = layers, least = 0;  // `most` fits, `least` does not
   if (!fits(most)) return std::nullopt;
   while (most - least > 1) {
     const std::int64_t middle = (most + least) / 2;
     (fits(middle) ? most : least) = middle;
   }
-  return Option{layers, most, passes_s(stage_of(most))};
+  return option_of(stage_of(most), layers, most, plan.host_shares(s));
 }
 
 /// Stage `s` with so many layers, of which so many run again as the plan says.
 std::optional<Option> planned(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                               std::int64_t layers) {
   const Plan own = plan.of_stage(s);
-  return Option{layers, own.again(s, layers), passes_s(stage_costs(table.costs(own.share()), machine, own, s, layers))};
+  return option_of(stage_costs(table.costs(own.share()), machine, own, s, layers), layers, own.again(s, layers),
+                   plan.host_shares(s));
 }
 
-/// The shortest sum of stage times with all layers placed and no stage longer than `limit`; kNever where none is.
-/// `chosen`: the option of each stage.
-double shortest(const std::vector<std::vector<Option>>& options, std::int64_t layers, double limit,
+/// Leaves those out whose passes and update another of as many layers does as fast.
+void keep_unbeaten(StageOptions& same) {
+  std::stable_sort(same.begin(), same.end(), [](const Option& a, const Option& b) {
+    return std::pair(a.time_s, a.update_s) < std::pair(b.time_s, b.update_s);
+  });
+  double least = kNever;
+  std::erase_if(same, [&](const Option& option) {
+    if (option.update_s >= least) return true;
+    least = option.update_s;
+    return false;
+  });
+}
+
+/// The shortest sum of stage times with all layers placed, no stage longer than `limit` and every update shorter than
+/// `update_s`; kNever where none is. `chosen`: the option of each stage.
+double shortest(const std::vector<StageOptions>& options, std::int64_t layers, double limit, double update_s,
                 std::vector<std::size_t>& chosen) {
   const std::size_t stages = options.size(), width = static_cast<std::size_t>(layers) + 1;
   std::vector<std::vector<double>> sum(stages + 1, std::vector<double>(width, kNever));
@@ -68,7 +89,8 @@ double shortest(const std::vector<std::vector<Option>>& options, std::int64_t la
       for (std::size_t o = 0; o < options[s].size(); ++o) {
         const Option& option = options[s][o];
         const std::size_t now = placed + static_cast<std::size_t>(option.layers);
-        if (option.time_s > limit || now >= width || sum[s][placed] + option.time_s >= sum[s + 1][now]) continue;
+        if (option.time_s > limit || option.update_s >= update_s || now >= width) continue;
+        if (sum[s][placed] + option.time_s >= sum[s + 1][now]) continue;
         sum[s + 1][now] = sum[s][placed] + option.time_s;
         taken[s][now] = o;
       }
@@ -84,9 +106,9 @@ double shortest(const std::vector<std::vector<Option>>& options, std::int64_t la
 }
 
 /// Whether stages no longer than `limit` have room for all layers: where they have not, no division is looked for.
-bool holds(const std::vector<std::vector<Option>>& options, std::int64_t layers, double limit) {
+bool holds(const std::vector<StageOptions>& options, std::int64_t layers, double limit) {
   std::int64_t room = 0;
-  for (const std::vector<Option>& stage : options) {
+  for (const StageOptions& stage : options) {
     std::int64_t most = 0;
     for (const Option& option : stage)
       if (option.time_s <= limit) most = std::max(most, option.layers);
@@ -97,12 +119,12 @@ bool holds(const std::vector<std::vector<Option>>& options, std::int64_t layers,
 
 }  // namespace
 
-std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s) {
+std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s, std::int64_t ChunkCosts::*of) {
   const std::int64_t later = plan.pipeline - 1 - s, micro = plan.micro_batches, chunks = plan.chunks;
-  if (chunks == 1) return std::min(micro, later + 1) * stage.chunks.front().kept_bytes;
+  if (chunks == 1) return std::min(micro, later + 1) * stage.chunks.front().*of;
   const std::int64_t total = micro * chunks, round = plan.pipeline * chunks;
   const std::int64_t warm = std::min(total, 2 * later + (chunks - 1) * plan.pipeline);
-  const auto kept = [&](std::int64_t chunk) { return stage.chunks[static_cast<std::size_t>(chunk)].kept_bytes; };
+  const auto kept = [&](std::int64_t chunk) { return stage.chunks[static_cast<std::size_t>(chunk)].*of; };
   // What happens in the third round happens in all.
   const std::int64_t passes = std::min(total, warm + 2 * round);
   std::int64_t now = 0, most = 0;
@@ -114,17 +136,33 @@ std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s
 }
 
 std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
-                                           std::int64_t layers, std::int64_t reach, StageAgain again) {
-  std::vector<std::vector<Option>> options(static_cast<std::size_t>(plan.pipeline));
+                                           std::int64_t layers, std::int64_t reach, StageAgain again,
+                                           const std::vector<HostShares>& shares) {
+  std::vector<StageOptions> options(static_cast<std::size_t>(plan.pipeline));
   std::vector<double> limits;
+  double least_update = 0;  // that some stage needs whatever is chosen
+  // A plan for each choice of shares.
+  std::vector<Plan> plans(std::max<std::size_t>(1, shares.size()), plan);
+  for (std::size_t i = 0; i < shares.size(); ++i) plans[i].set_host_shares({shares[i]});
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
     const std::int64_t even = even_layers(layers, plan.pipeline, s);
-    for (std::int64_t count = std::max<std::int64_t>(1, even - reach); count <= std::min(layers, even + reach); ++count)
-      if (const auto option = again == StageAgain::as_planned ? planned(table, machine, plan, s, count)
-                                                              : fitting(table, machine, plan, s, count)) {
-        options[static_cast<std::size_t>(s)].push_back(*option);
-        limits.push_back(option->time_s);
+    StageOptions& own = options[static_cast<std::size_t>(s)];
+    double fastest = kNever;
+    for (std::int64_t count = std::max<std::int64_t>(1, even - reach); count <= std::min(layers, even + reach);
+         ++count) {
+      StageOptions same;
+      for (const Plan& choice : plans)
+        if (const auto option = again == StageAgain::as_planned ? planned(table, machine, choice, s, count)
+                                                                : fitting(table, machine, choice, s, count))
+          same.push_back(*option);
+      keep_unbeaten(same);
+      for (const Option& option : same) {
+        limits.push_back(option.time_s);
+        fastest = std::min(fastest, option.update_s);
       }
+      own.insert(own.end(), same.begin(), same.end());
+    }
+    least_update = std::max(least_update, fastest);
   }
   // The longest stage is one of these; under each limit the shortest sum decides.
   std::sort(limits.begin(), limits.end());
@@ -132,15 +170,24 @@ std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachi
   std::optional<StageDivision> best;
   std::vector<std::size_t> chosen;
   for (const double limit : limits) {
-    if (best && static_cast<double>(plan.micro_batches - 1) * limit >= best->objective_s) break;
+    const double longest = static_cast<double>(plan.micro_batches - 1) * limit + least_update;
+    if (best && longest >= best->objective_s) break;
     if (!holds(options, layers, limit)) continue;
-    const double sum = shortest(options, layers, limit, chosen);
-    const double objective = static_cast<double>(plan.micro_batches - 1) * limit + sum;
-    if (sum == kNever || (best && objective >= best->objective_s)) continue;
-    best = StageDivision{.objective_s = objective};
-    for (std::size_t s = 0; s < chosen.size(); ++s) {
-      best->layers.push_back(options[s][chosen[s]].layers);
-      best->again.push_back(options[s][chosen[s]].again);
+    // The shortest passes first, then those with ever shorter updates, until passes alone are too long.
+    for (double update = kNever;;) {
+      const double sum = shortest(options, layers, limit, update, chosen);
+      if (sum == kNever || (best && longest + sum >= best->objective_s)) break;
+      update = 0;
+      for (std::size_t s = 0; s < chosen.size(); ++s) update = std::max(update, options[s][chosen[s]].update_s);
+      const double objective = static_cast<double>(plan.micro_batches - 1) * limit + sum + update;
+      if (best && objective >= best->objective_s) continue;
+      best = StageDivision{.objective_s = objective};
+      for (std::size_t s = 0; s < chosen.size(); ++s) {
+        const Option& option = options[s][chosen[s]];
+        best->layers.push_back(option.layers);
+        best->again.push_back(option.again);
+        best->shares.push_back(option.shares);
+      }
     }
   }
   return best;

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "experiments/systems/training/iteration.hpp"
-#include "policies/offload/update_run.hpp"
+#include "experiments/systems/training/offload.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -69,18 +68,6 @@ void overlap_exchanges(const TrainingMachine& machine, const Plan& plan, ChunkCo
   chunk.backward_input.collective_s += chunk.again.exchange_s + chunk.backward_weight.exchange_s;
 }
 
-/// Sends the plan's share of the layers' activations to the host; edges keep theirs.
-void offload_activations(const TrainingMachine& machine, const Plan& plan, ChunkCosts& chunk) {
-  if (!machine.host_link || plan.offload_activations <= 0 || chunk.layers == 0) return;
-  chunk.host_bytes = static_cast<std::int64_t>(plan.offload_activations * static_cast<double>(chunk.kept_bytes));
-  chunk.kept_bytes -= chunk.host_bytes;
-  const hw::LinkPart& link = *machine.host_link;
-  chunk.host_out_s = hw::transfer_time(link, chunk.host_bytes, chunk.layers, hw::LinkDirection::reverse);
-  chunk.host_back_s = hw::transfer_time(link, chunk.host_bytes, chunk.layers);
-  chunk.host_first_s = hw::transfer_time(link, chunk.host_bytes / chunk.layers);
-  chunk.shared_j += 2 * hw::transfer_energy(link, chunk.host_bytes, chunk.layers);
-}
-
 void add_edge(const PartCosts& edge, ChunkCosts& chunk) {
   chunk.forward += edge.forward;
   chunk.backward_input += edge.backward_input;
@@ -144,35 +131,6 @@ void add_shared(const ModelCosts& model, const TrainingMachine& machine, const P
   chunk.scatters_exposed_s = scatter(layer).time_s;
 }
 
-/// States in the host's memory, as the machine's policy of offload has them updated; `parameters`: whose states the
-/// rank has.
-void offload_states(const TrainingMachine& machine, double share, std::int64_t parameters, StageCosts& stage) {
-  if (!machine.host_link || share <= 0 || parameters <= 0) return;
-  const auto count = static_cast<double>(parameters);
-  policies::UpdateRates rates{
-      .device_s = stage.optimizer_s / count,
-      .state_bytes = static_cast<double>(stage.state_bytes) / count,
-      .weight_bytes = static_cast<double>(stage.weight_bytes) / static_cast<double>(stage.parameters),
-      .link = &*machine.host_link};
-  if (const auto& host = machine.host_update) {
-    const std::int64_t ranks = std::min(machine.devices, machine.node_devices);
-    const double own = std::min(host->rank_share, 1 / static_cast<double>(ranks));
-    rates.host_s = 1 / (own * host->adam_per_s);
-    rates.cast_s = 1 / (own * host->cast_per_s);
-    rates.widen_s = 1 / (own * host->widen_per_s);
-    rates.stage_s = 1 / host->staging_bytes_per_s;
-  }
-  const policies::OffloadView view{parameters, share};
-  const policies::UpdateOrder order = machine.offload ? machine.offload->order(view) : policies::streamed_order(view);
-  const policies::UpdateRun run = policies::update_run(order, view, rates);
-  stage.optimizer_s = run.update_s;
-  stage.host_gradients_s = run.gradients_s;
-  stage.host_gradients_wait = run.gradients_wait;
-  stage.offloaded_bytes = static_cast<std::int64_t>(share * static_cast<double>(stage.state_bytes));
-  stage.state_bytes -= stage.offloaded_bytes;
-  stage.network_j += hw::transfer_energy(*machine.host_link, run.up_bytes + run.down_bytes);
-}
-
 /// What gradients take during the update; `parameters`: that the rank updates, its share on the device.
 void add_update_memory(const Plan& plan, std::int64_t parameters, double on_device, std::int64_t largest_bytes,
                        StageCosts& stage) {
@@ -182,6 +140,22 @@ void add_update_memory(const Plan& plan, std::int64_t parameters, double on_devi
   // Ranks that share out the optimizer's states alone keep the gradients of the others' parameters.
   stage.update_gradient_bytes = wide + (plan.zero == Zero::optimizer ? stage.gradient_bytes : 0);
   stage.update_working_bytes = largest_bytes;
+}
+
+/// What a rank keeps of a chunk's parts.
+ChunkParts kept_parts(const ModelCosts& model, const Plan& plan, const ChunkCosts& chunk) {
+  const auto kept = [&](const PartCosts& part) {
+    const auto of = [&](bool shared, std::int64_t dense, std::int64_t experts) {
+      if (!shared) return dense + experts;
+      return share_out(dense, plan.copies()) + share_out(experts, plan.expert_copies());
+    };
+    return KeptBytesOfPart{
+        of(plan.zero == Zero::weights, part.dense.weight_bytes, part.experts.weight_bytes),
+        of(plan.zero >= Zero::gradients, gradient_bytes(part.dense, plan), gradient_bytes(part.experts, plan))};
+  };
+  PartCosts head = model.part(PartName::head);
+  if (chunk.first) head.dense += model.table.times(-1);  // the table is there once
+  return {kept(model.part(PartName::layer)), kept(model.part(PartName::embedding)), kept(head)};
 }
 
 /// All parameters of a stage, experts' apart.
@@ -229,21 +203,19 @@ StageCosts slowed(StageCosts stage, double slower) {
 }
 
 double ChunkCosts::forward_s() const {
-  return std::max({forward.length_s(), gathers_beside_s, host_out_s}) + gathers_exposed_s;
+  return forward_host.pass_s(std::max(forward.length_s(), gathers_beside_s)) + gathers_exposed_s;
 }
 
 double ChunkCosts::backward_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  // The first layer's activations come before anything else can run; the others beside what runs.
-  const double beside = std::max(gathers_beside_s + scatters_beside_s, host_back_s - host_first_s);
-  return host_first_s + std::max(sum.length_s(), beside) + scatters_exposed_s;
+  return backward_host.pass_s(std::max(sum.length_s(), gathers_beside_s + scatters_beside_s)) + scatters_exposed_s;
 }
 
 double ChunkCosts::host_waits_s() const {
   ChunkCosts without = *this;
-  without.host_out_s = without.host_back_s = without.host_first_s = 0;
+  without.forward_host = without.backward_host = {};
   return forward_s() - without.forward_s() + backward_s() - without.backward_s();
 }
 
@@ -296,6 +268,8 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   const CopyGroups copies = copy_groups(machine, plan, s);
   std::int64_t left = layers;
   std::int64_t again = plan.again(s, layers);
+  const HostShares shares = plan.host_shares(s);
+  std::int64_t staged = 0;
   stage.chunks.reserve(static_cast<std::size_t>(plan.chunks));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
     ChunkCosts chunk;
@@ -307,13 +281,16 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     left -= count;
     again -= repeated;
     add_layers(model.part(PartName::layer), plan, count, repeated, model.boundary_bytes, chunk);
-    offload_activations(machine, plan, chunk);
+    offload_activations(machine, shares.activations, chunk);
     chunk.first = s == 0 && c == 0;
     chunk.last = s == plan.head() && c == plan.chunks - 1;
     if (chunk.first) add_embedding(model, plan, chunk);
     if (chunk.last) add_edge(model.part(PartName::head), chunk);
     overlap_exchanges(machine, plan, chunk);
     add_shared(model, machine, plan, copies, chunk);
+    if (shares.weights > 0 || shares.gradients > 0)
+      staged = std::max(
+          staged, offload_parameters(machine, shares, kept_parts(model, plan, chunk), plan.micro_batches > 1, chunk));
     stage.chunks.push_back(chunk);
   }
   const PartCosts held = stage_parameters(model, plan, s, layers);
@@ -350,18 +327,17 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   }
   const std::int64_t stated =
       plan.zero == Zero::none ? stage.parameters : shared_out(held.dense.parameters, held.experts.parameters);
-  offload_states(machine, plan.offloaded(s), stated, stage);
+  offload_update(machine, shares, stated, plan.zero == Zero::weights, stage);
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
-  if (stage.host_gradients_s > 0)  // gradients go to the host as they are made
-    stage.gradient_bytes -= static_cast<std::int64_t>(plan.offloaded(s) * static_cast<double>(stage.gradient_bytes));
-  add_update_memory(plan, stated, 1 - plan.offloaded(s), all.largest_bytes, stage);
-  // Of offloaded activations a layer's are on their way while the next one's are made or read.
-  std::int64_t staged = 0;
-  for (const ChunkCosts& chunk : stage.chunks)
-    if (chunk.host_bytes > 0) staged = std::max(staged, 2 * chunk.host_bytes / chunk.layers);
-  stage.buffer_bytes =
-      staged + machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
+  offload_kept(shares, stage);
+  add_update_memory(plan, stated, 1 - std::max(shares.optimizer, shares.gradients), all.largest_bytes, stage);
+  // Of offloaded activations a layer's are on their way while the next one's are made or read.
+  std::int64_t moving = 0;
+  for (const ChunkCosts& chunk : stage.chunks)
+    if (chunk.host_bytes > 0) moving = std::max(moving, 2 * chunk.host_bytes / chunk.layers);
+  stage.buffer_bytes =
+      moving + staged + machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;
 }

@@ -41,19 +41,22 @@ const FigureTable<StageSource>& stage_table() {
        [](const S& s) { return s.costs().optimizer_s + s.costs().gathers_s; }},
       {"parameters", "count", "Parameters that a rank of the stage holds.",
        [](const S& s) { return s.costs().parameters; }},
-      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,buffers,offloaded}", "B",
+      {"memory_bytes.{peak,weights,gradients,optimizer,activations,working,buffers}", "B",
        "Memory of a rank at its fullest: total, weights, gradients, optimizer states, activations kept between passes, "
-       "and working memory of the largest pass. `buffers`: gradient buckets, and what is taken before any tensor. "
-       "`offloaded`: optimizer states in host memory, not part of `peak`.",
+       "and working memory of the largest pass. `buffers`: gradient buckets, what is taken before any tensor, and "
+       "what is on its way to host memory or back.",
        [](const S& s) { return bytes(s.memory().total()); }, [](const S& s) { return bytes(s.memory().weights); },
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
-       [](const S& s) { return bytes(s.memory().buffers); },
-       [](const S& s) { return bytes(s.costs().offloaded_bytes); }},
-      {"host_activation_bytes", "B", "Most activations of a rank that lie in host memory at a time.",
+       [](const S& s) { return bytes(s.memory().buffers); }},
+      {"host_bytes.{weights,gradients,optimizer,activations}", "B",
+       "What of a rank lies in host memory at its most: weights, gradients, optimizer states, activations.",
+       [](const S& s) { return bytes(s.costs().host_weight_bytes); },
+       [](const S& s) { return bytes(s.costs().host_gradient_bytes); },
+       [](const S& s) { return bytes(s.costs().host_state_bytes); },
        [](const S& s) { return bytes(s.of.result.run.peak_host_bytes[s.stage]); }},
       {"host_waits_s", "s",
-       "Time of a step in which passes of the stage wait for activations on their way to host memory or back.",
+       "Time of a step in which passes of the stage wait for what is on its way to host memory or back.",
        [](const S& s) {
          double waits = 0;
          for (const ChunkCosts& chunk : s.costs().chunks) waits += chunk.host_waits_s();
@@ -106,6 +109,13 @@ const FigureTable<Source>& step_table() {
       {"memory_bytes.{peak,available}", "B", "Memory of the fullest rank; memory of a device.",
        [](const S& s) { return s.result.memory[s.result.fullest].total(); },
        [](const S& s) { return s.result.available_bytes; }},
+      {"host_bytes.{used,available}", "B",
+       "What the ranks of the fullest node keep in host memory; machine.host_memory, if that is given.",
+       [](const S& s) { return s.result.host_bytes; },
+       [](const S& s) -> FigureValue {
+         if (!s.config.machine.host_memory) return std::nullopt;
+         return *s.config.machine.host_memory;
+       }},
       {"energy_j.{total,idle}", "J", "Energy of a step over all devices; the idle part of it.",
        [](const S& s) { return s.result.energy_j; }, [](const S& s) { return s.result.idle_j; }},
       {"whole.{days,device_hours}", "", "Time and device hours to train on workload.tokens, if that is given.",
