@@ -98,6 +98,7 @@ class StepTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("iteration", table, "no part of the catalog stands for it");
     StepPredictor predictor(parts, found.entry->part, steps_system(found));
+    predictor.tell_reserved();
     predict_steps(table, predictor, out);
   }
 
@@ -139,6 +140,10 @@ void predict_steps(const MeasuredTable& table, StepPredictor& predictor, Predict
     std::int64_t most = 0;
     for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
     tell("memory", "allocated_gib", static_cast<double>(most) / (1 << 30));
+    std::int64_t reserved = 0;
+    for (const training::Reserved& stage : predicted->reserved) reserved = std::max(reserved, stage.reserved);
+    if (reserved > 0) tell("reserved", "reserved_gib", static_cast<double>(reserved) / (1 << 30));
+    if (getenv("DBG")) for (auto& st : predicted->reserved) fmt::print(stderr, "{} model {:.3f} sim {:.3f} meas {:.3f} | reserved {:.3f} meas {:.3f}\n", row, double(most)/(1<<30), double(st.allocated)/(1<<30), table.number(row,"allocated_gib"), double(st.reserved)/(1<<30), table.number(row,"reserved_gib"));
   });
 }
 

@@ -157,6 +157,16 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
     out.memory.push_back(
         training::stage_memory(model.table->costs(own.share()), out.costs.stages[s], own, out.run.peak_kept_bytes[s]));
   }
+  for (std::size_t s = 0; tell_reserved_ && s < out.costs.stages.size(); ++s) {
+    const auto stage = static_cast<std::int64_t>(s);
+    const training::Plan own = plan.of_stage(stage);
+    const training::LayerShare share = own.share();
+    const auto reserved = training::reserved_memory(
+        model.table->graph(share.tensor, share.sequence, share.experts, share.step_casts), model.table->sizes(share),
+        own, out.costs.stages[s], own.again(stage, layers[s]), training::passes_of(out.run, stage),
+        machine_.device.memory_bytes);
+    if (reserved) out.reserved.push_back(*reserved);
+  }
   return out;
 }
 

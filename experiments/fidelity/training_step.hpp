@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/fidelity/part_shelf.hpp"
+#include "experiments/systems/training/reserved.hpp"
 #include "experiments/systems/training/run.hpp"
 #include "models/builders/builder.hpp"
 
@@ -86,7 +87,10 @@ class StepPredictor {
     training::StepRun run;
     training::StepTimes closed;
     std::vector<training::StageMemory> memory;
+    std::vector<training::Reserved> reserved;  ///< by stage; empty: not asked for, or not modelled
   };
+  /// Whether predictions say what PyTorch's allocator reserves.
+  void tell_reserved() { tell_reserved_ = true; }
   /// Nothing, with `why`, where the plan does not fit the model or the devices.
   /// Layers of each stage of a plan that somebody balanced, its recomputation given (stage_division.hpp). Empty where
   /// no division has them all.
@@ -97,6 +101,7 @@ class StepPredictor {
   struct Trained;
   Trained& trained(const TrainedGraph& model);
   training::TrainingMachine machine_;
+  bool tell_reserved_ = false;
   models::BuilderRegistry builders_{"builder"};
   policies::ScheduleRegistry schedules_{"schedule"};
   policies::PassRegistry passes_{"pass"};

@@ -7,6 +7,7 @@ namespace orrery::policies {
 // clang-format off
 void register_memory_planners(MemoryPlannerRegistry& registry) {
   void add_best_fit(MemoryPlannerRegistry&); add_best_fit(registry);
+  void add_caching_allocator(MemoryPlannerRegistry&); add_caching_allocator(registry);
   void add_first_fit(MemoryPlannerRegistry&); add_first_fit(registry);
   void add_greedy_by_size(MemoryPlannerRegistry&); add_greedy_by_size(registry);
   void add_milp(MemoryPlannerRegistry&); add_milp(registry);

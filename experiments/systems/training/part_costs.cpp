@@ -457,16 +457,19 @@ double CostTable::busiest(const LayerShare& share) {
   return place->second;
 }
 
+models::Bindings CostTable::sizes(const LayerShare& share) const {
+  models::Bindings bindings;
+  bindings.set("batch", share.micro_batch);
+  bindings.set("tokens", model_.sequence / share.context);
+  return bindings;
+}
+
 const ModelCosts& CostTable::costs(const LayerShare& share) {
   const auto [place, fresh] = costs_.try_emplace(share);
   if (fresh) {
-    const auto sizes = [&](std::int64_t tokens) {
-      models::Bindings bindings;
-      bindings.set("batch", share.micro_batch);
-      bindings.set("tokens", tokens);
-      return bindings;
-    };
-    const models::Bindings own = sizes(model_.sequence / share.context), all = sizes(model_.sequence);
+    LayerShare whole = share;
+    whole.context = 1;
+    const models::Bindings own = sizes(share), all = sizes(whole);
     ModelCosts& costs = place->second;
     const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
     costs = Pricer(machine_, layer, experts_, share, busiest(share), own, all).run();

@@ -86,6 +86,8 @@ class CostTable {
   const ModelCosts& costs(const LayerShare& share);
   /// What a rank of tensor parallelism runs; its `tokens` are those of a rank of context parallelism.
   const LayerGraph& graph(std::int64_t tensor, bool sequence, std::int64_t experts = 1, std::int64_t step_casts = 0);
+  /// Sizes of the tokens that a rank has of a micro-batch.
+  models::Bindings sizes(const LayerShare& share) const;
   /// Rows of the busiest rank's experts over the mean, of a micro-batch; 1: all alike, or nobody shares experts out.
   double busiest(const LayerShare& share);
   std::int64_t layers() const { return layers_; }
