@@ -14,9 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Folders of the reference data that hold measured tables.
-constexpr std::array<std::string_view, 15> kFolders{"attention", "collectives", "edge", "elementwise", "gemm",
-                                                    "grouped",   "layers",      "moe",  "npu",         "pim",
-                                                    "profiles",  "serving",     "stream", "systems",   "training"};
+constexpr std::array<std::string_view, 15> kFolders{"attention", "collectives", "edge",   "elementwise", "gemm",
+                                                    "grouped",   "layers",      "moe",    "npu",         "pim",
+                                                    "profiles",  "serving",     "stream", "systems",     "training"};
 /// Most of its tables are figures of papers, which claim studies judge: only those that a kind reads are listed.
 constexpr std::string_view kFigures = "systems";
 

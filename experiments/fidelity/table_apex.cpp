@@ -9,12 +9,12 @@
 // to TPOT is the same 0.3 to 0.5 ms whichever engine's share of 0.25 or 0.5 a second it is computed with.
 //
 // The engine: host `vllm_2024`, prompts in chunks of kChunk tokens (both models have 131,072 positions, for which that
-// vLLM cuts prompts), Mistral's products in 8 bits with one scale of the activations that three kernels find. The host's
-// constants are fitted to the rows of 8TP; kDetokenise, which is Mistral's alone, to the TPOT of its four rows there.
-// Plans of 4TP and 2TP are predicted.
+// vLLM cuts prompts), Mistral's products in 8 bits with one scale of the activations that three kernels find. The
+// host's constants are fitted to the rows of 8TP; kDetokenise, which is Mistral's alone, to the TPOT of its four rows
+// there. Plans of 4TP and 2TP are predicted.
 //
-// In some rows the sum of latencies is 2 to 5 times requests x (TTFT + answer x TPOT): the file holds more than one run,
-// or waiting that TTFT does not. Their TTFT is a metric of its own ("ttft (totals contradict)").
+// In some rows the sum of latencies is 2 to 5 times requests x (TTFT + answer x TPOT): the file holds more than one
+// run, or waiting that TTFT does not. Their TTFT is a metric of its own ("ttft (totals contradict)").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ constexpr double kMemoryShare = 0.9;              ///< vLLM's default
 constexpr double kActivations = 1.0 * (1 << 30);  ///< bytes of activations of kChunk tokens: an assumption
 constexpr std::int64_t kBlockTokens = 16;
 constexpr std::int64_t kMostSequences = 256;  ///< vLLM's default
-constexpr std::int64_t kRequests = 400;  ///< simulated of each engine at most: means settle before
+constexpr std::int64_t kRequests = 400;       ///< simulated of each engine at most: means settle before
 
 /// What the name of a result file says.
 struct Plan {
@@ -116,7 +116,8 @@ class ApexRuns final : public TableKind {
       const Means ours = simulate(engine, *plan, requests, table.number(row, "prompt_tokens") / n,
                                   table.number(row, "output_tokens") / n);
       if (ours.served == 0) return skip("no request is served");
-      const std::string_view ranks = plan->ranks == 8   ? (plan->mistral ? "Mistral-Large 8TP (fitted)" : "Llama 8TP (fitted)")
+      const std::string_view ranks = plan->ranks == 8
+                                         ? (plan->mistral ? "Mistral-Large 8TP (fitted)" : "Llama 8TP (fitted)")
                                      : plan->ranks == 4 ? (plan->mistral ? "Mistral-Large 4TP" : "Llama 4TP")
                                                         : (plan->mistral ? "Mistral-Large 2TP" : "Llama 2TP");
       ServedRun run{"tpot", std::string(kPart), "vLLM of 2024", "sarathi"};

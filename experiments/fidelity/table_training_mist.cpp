@@ -106,6 +106,7 @@ class MistTables final : public TableKind {
     const hw::GpuParams gpu = hw::at_clock(l4->part, kClock);
     const MeasuredSystem system{.in_situ = {.kernel = kKernel}, .host_link = host_link()};
     StepPredictor predictor(parts, gpu, system);
+    predictor.tell_reserved();
     std::set<std::string> families;
     out.each_row("iteration", table, [&](std::size_t row) {
       const std::string& family = table.text(row, "model_family");
@@ -127,18 +128,22 @@ class MistTables final : public TableKind {
   }
 
  private:
-  /// The fullest stage, in MB as the artifact counts them: "[18506 MB, 13406 MB]".
-  static void add_memory(const MeasuredTable& table, std::size_t row, const StepPredictor::Prediction& predicted,
-                         Predictions& out) {
-    double measured = 0, most = 0;
-    std::string stages = table.text(row, "stage_peak_alloc");
+  /// The fullest stage of a cell, in MB as the artifact counts them: "[18506 MB, 13406 MB]".
+  static double fullest(std::string stages) {
     for (const std::string_view mark : {"[", "]", " MB"})
       for (std::size_t at = stages.find(mark); at != std::string::npos; at = stages.find(mark))
         stages.erase(at, mark.size());
-    for (const double stage : cell_numbers(stages, ',')) measured = std::max(measured, stage);
-    for (const training::StageMemory& memory : predicted.memory)
-      most = std::max(most, static_cast<double>(memory.total()) / (1 << 20));
-    out.add("memory", row, measured, most, {});
+    double most = 0;
+    for (const double stage : cell_numbers(stages, ',')) most = std::max(most, stage);
+    return most;
+  }
+
+  static void add_memory(const MeasuredTable& table, std::size_t row, const StepPredictor::Prediction& predicted,
+                         Predictions& out) {
+    const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+    out.add("memory", row, fullest(table.text(row, "stage_peak_alloc")), mib(predicted.most_allocated()), {});
+    if (predicted.most_reserved() > 0)
+      out.add("reserved", row, fullest(table.text(row, "stage_peak_reserved")), mib(predicted.most_reserved()), {});
   }
 
   static std::string read_step(const MeasuredTable& table, std::size_t row, const MeasuredTable& plans,

@@ -137,13 +137,9 @@ void predict_steps(const MeasuredTable& table, StepPredictor& predictor, Predict
       tell("backward", "backward_s", micro_batches * stage.backward_s());
       tell("optimizer", "optimizer_s", stage.optimizer_s);
     }
-    std::int64_t most = 0;
-    for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
-    tell("memory", "allocated_gib", static_cast<double>(most) / (1 << 30));
-    std::int64_t reserved = 0;
-    for (const training::Reserved& stage : predicted->reserved) reserved = std::max(reserved, stage.reserved);
-    if (reserved > 0) tell("reserved", "reserved_gib", static_cast<double>(reserved) / (1 << 30));
-    if (getenv("DBG")) for (auto& st : predicted->reserved) fmt::print(stderr, "{} model {:.3f} sim {:.3f} meas {:.3f} | reserved {:.3f} meas {:.3f}\n", row, double(most)/(1<<30), double(st.allocated)/(1<<30), table.number(row,"allocated_gib"), double(st.reserved)/(1<<30), table.number(row,"reserved_gib"));
+    const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+    tell("memory", "allocated_gib", gib(predicted->most_allocated()));
+    if (predicted->most_reserved() > 0) tell("reserved", "reserved_gib", gib(predicted->most_reserved()));
   });
 }
 

@@ -95,9 +95,8 @@ class TorchtitanTables final : public TableKind {
       const std::string_view precision = table.text(row, "precision") == "bf16" ? "bf16" : "fp8";
       out.add("iteration", row, measured, predicted->run.times.time_s, {regime, precision});
       if (table.text(row, "peak_gib").empty()) return;
-      std::int64_t most = 0;
-      for (const training::StageMemory& memory : predicted->memory) most = std::max(most, memory.total());
-      out.add("memory", row, table.number(row, "peak_gib"), static_cast<double>(most) / (1 << 30), {precision});
+      out.add("memory", row, table.number(row, "peak_gib"),
+              static_cast<double>(predicted->most_allocated()) / (1 << 30), {precision});
     });
   }
 

@@ -127,6 +127,18 @@ std::vector<std::int64_t> StepPredictor::balanced_layers(const MeasuredStep& ste
   return division ? division->layers : std::vector<std::int64_t>{};
 }
 
+std::int64_t StepPredictor::Prediction::most_allocated() const {
+  std::int64_t most = 0;
+  for (const training::StageMemory& stage : memory) most = std::max(most, stage.total());
+  return most;
+}
+
+std::int64_t StepPredictor::Prediction::most_reserved() const {
+  std::int64_t most = 0;
+  for (const training::Reserved& stage : reserved) most = std::max(most, stage.reserved);
+  return most;
+}
+
 std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredStep& step, std::string& why) {
   std::optional<std::string> obstacle;
   machine_.devices = step.gpus;
@@ -161,10 +173,10 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
     const auto stage = static_cast<std::int64_t>(s);
     const training::Plan own = plan.of_stage(stage);
     const training::LayerShare share = own.share();
-    const auto reserved = training::reserved_memory(
-        model.table->graph(share.tensor, share.sequence, share.experts, share.step_casts), model.table->sizes(share),
-        own, out.costs.stages[s], own.again(stage, layers[s]), training::passes_of(out.run, stage),
-        machine_.device.memory_bytes);
+    const auto reserved =
+        training::reserved_memory(model.table->graph(share.tensor, share.sequence, share.experts, share.step_casts),
+                                  model.table->sizes(share), own, out.costs.stages[s], own.again(stage, layers[s]),
+                                  training::passes_of(out.run, plan, stage), machine_.device.memory_bytes);
     if (reserved) out.reserved.push_back(*reserved);
   }
   return out;

@@ -88,6 +88,9 @@ class StepPredictor {
     training::StepTimes closed;
     std::vector<training::StageMemory> memory;
     std::vector<training::Reserved> reserved;  ///< by stage; empty: not asked for, or not modelled
+    /// Bytes of the fullest stage: tensors, and what the allocator reserves for them (0: not modelled).
+    std::int64_t most_allocated() const;
+    std::int64_t most_reserved() const;
   };
   /// Whether predictions say what PyTorch's allocator reserves.
   void tell_reserved() { tell_reserved_ = true; }

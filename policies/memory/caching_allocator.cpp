@@ -9,10 +9,10 @@ namespace orrery::policies {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::int64_t kUnit = 512;               // of every block
-constexpr std::int64_t kSmallRequest = kMiB;      // at most: from small segments
+constexpr std::int64_t kUnit = 512;           // of every block
+constexpr std::int64_t kSmallRequest = kMiB;  // at most: from small segments
 constexpr std::int64_t kSmallSegment = 2 * kMiB;
-constexpr std::int64_t kOwnSegment = 10 * kMiB;   // from here on a request has a segment of its own
+constexpr std::int64_t kOwnSegment = 10 * kMiB;  // from here on a request has a segment of its own
 constexpr std::int64_t kSegment = 20 * kMiB;
 constexpr std::int64_t kOwnUnit = 2 * kMiB;
 

@@ -251,4 +251,70 @@ TEST_CASE("Activations that cannot go to the host say why", "[unit][training]") 
         "offload_activations needs machine.host_link: the machine has no way to its host's memory");
 }
 
+namespace {
+
+sim::Node reserving(const std::string& plan, int devices = 1, int global_batch = 1, const std::string& machine = "") {
+  sim::Node root = sim::parse_json(R"({"system": "training",
+    "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": )" +
+                                       std::to_string(devices) + R"(}], "allocator": "caching")" + machine + R"(},
+    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 8, "hidden": 2048, "intermediate": 8192,
+              "heads": 16, "kv_heads": 16, "head_dim": 128, "vocab": 32000, "tied": false, "loss": true,
+              "passes": "eager", "wide_loss": true, "eager_loss": true}}},
+    "workload": {"sequence": 4096, "global_batch": )" +
+                                       std::to_string(global_batch) + R"(}, "plan": {)" + plan + "}}",
+                                   "training.json");
+  return read_experiment(test_systems(), root)->run({}).summary;
+}
+
+}  // namespace
+
+TEST_CASE("What the allocator has in use is what the stage was said to need; it reserves more", "[prop][training]") {
+  // Two ways to one figure: sums of what is live, and every tensor allocated and freed. Blocks round up.
+  for (const std::string plan :
+       {R"("gradients_anew": true)", R"("update_apart": true, "gradients_anew": true)", R"("recompute": "full")",
+        R"("recompute": "full", "gradients_anew": true, "update_apart": true)", R"("recompute": "by_op")"})
+    for (const int batch : {1, 3}) {
+      CAPTURE(plan, batch);
+      const sim::Node summary = reserving(plan, 1, batch);
+      const double reserved = of_stage(summary, 0, "memory_bytes.reserved");
+      const double needed = of_stage(summary, 0, "memory_bytes.peak");
+      CHECK(reserved > needed);
+      CHECK(reserved < 1.3 * needed);
+      CHECK(summary.at("memory_bytes.reserved")->as_number() == reserved);
+    }
+}
+
+TEST_CASE("Stages of a pipeline reserve for the micro-batches that are under way", "[unit][training]") {
+  const sim::Node two = reserving(R"("pipeline_parallel": 2, "recompute": "full")", 2, 8);
+  CHECK(of_stage(two, 0, "memory_bytes.reserved") > of_stage(two, 0, "memory_bytes.peak"));
+  CHECK(of_stage(two, 1, "memory_bytes.reserved") > of_stage(two, 1, "memory_bytes.peak"));
+  // The hundredth micro-batch finds what the tenth left.
+  CHECK(of_stage(reserving(R"("pipeline_parallel": 2, "recompute": "full")", 2, 100), 0, "memory_bytes.reserved") ==
+        of_stage(two, 0, "memory_bytes.reserved"));
+}
+
+TEST_CASE("Tensors that fit may not find room in the allocator's blocks", "[unit][training]") {
+  const std::string plan = R"("recompute": "full", "micro_batch": 8)";
+  const sim::Node roomy = reserving(plan, 1, 8);
+  REQUIRE(roomy.at("status")->as_string() == "ok");
+  const auto with_room = [&](double bytes) {
+    const auto taken = static_cast<std::int64_t>((80.0 * (1 << 30) - bytes) / (1 << 20));
+    return reserving(plan, 1, 8, R"(, "context": ")" + std::to_string(taken) + " MiB\"");
+  };
+  // As much as the tensors need and 2 % more: segments that are free as a whole go back, and it is not enough.
+  const sim::Node full = with_room(1.02 * of_stage(roomy, 0, "memory_bytes.peak"));
+  CHECK(full.at("status")->as_string() == "infeasible");
+  CHECK_THAT(full.at("reason")->as_string(), Catch::Matchers::Contains("but the allocator's blocks take"));
+  CHECK(with_room(1.01 * of_stage(roomy, 0, "memory_bytes.reserved")).at("status")->as_string() == "ok");
+}
+
+TEST_CASE("Where blocks of other streams count, nothing is said of reserved memory", "[unit][training]") {
+  for (const std::string plan : {R"("zero": "weights")", R"("zero": "gradients")"})
+    CHECK(reserving(plan, 2, 2).at("memory_bytes.reserved") == nullptr);
+  CHECK(reserving(R"("zero": "optimizer")", 2, 2).at("memory_bytes.reserved") != nullptr);
+  CHECK(reserving(R"("offload_activations": [1])", 1, 1, R"(, "host_link": "pcie5-x16")").at("memory_bytes.reserved") ==
+        nullptr);
+  CHECK(hosted("").at("memory_bytes.reserved") == nullptr);  // no allocator
+}
+
 }  // namespace test_training_memory

@@ -75,6 +75,8 @@ std::string training_table(const Node& summary) {
   out += part_of_step(summary, "optimizer", "optimizer");
   out += fmt::format("memory       {} of {} on the fullest rank{}\n", bytes(summary, "memory_bytes.peak"),
                      bytes(summary, "memory_bytes.available"), moment_text(summary));
+  if (summary.at("memory_bytes.reserved") != nullptr)
+    out += fmt::format("reserved     {} by PyTorch's allocator\n", bytes(summary, "memory_bytes.reserved"));
   out += host_text(summary);
   if (summary.at("experts.busiest") != nullptr)
     out += fmt::format("experts      the busiest of {:.0f} ranks has {:.2f} times the mean's rows; all wait for it\n",

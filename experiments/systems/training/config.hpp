@@ -169,6 +169,7 @@ struct MachineParams {
   HostParams host;
   std::string host_link;
   std::optional<std::int64_t> host_memory;
+  Allocator allocator = Allocator::none;
   std::int64_t context_bytes = 0;
   std::optional<HostUpdateParams> host_update;
   InSituParams in_situ;
@@ -202,6 +203,9 @@ struct MachineParams {
                    "empty: none."),
         sim::field("host_memory", &M::host_memory, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
                    "Memory of a node's host for what its ranks offload; null: as much as they need."),
+        sim::field("allocator", &M::allocator,
+                   "Allocator of device memory, for what it reserves beyond tensors. `none`: nothing. `caching`: "
+                   "PyTorch's caching allocator."),
         sim::field("context", &M::context_bytes, sim::Unit::bytes, sim::between(0, std::int64_t{1} << 50),
                    "Device memory taken before any tensor: the driver's context, libraries' workspaces."),
         sim::field(

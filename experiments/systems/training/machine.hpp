@@ -12,6 +12,7 @@
 #include "hw/network/node_collective.hpp"
 #include "hw/parts/link_part.hpp"
 #include "policies/offload/offload.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::experiments::training {
 
@@ -75,6 +76,13 @@ struct DeviceKind {
   std::int64_t count = 1;
 };
 
+/// Who hands out device memory: none, tensors lie anywhere; PyTorch's caching allocator.
+enum class Allocator : std::uint8_t { none, caching };
+constexpr auto enum_names(Allocator) {
+  using enum Allocator;
+  return sim::names<Allocator>({{"none", none}, {"caching", caching}});
+}
+
 struct TrainingMachine {
   hw::Device device;
   std::vector<DeviceKind> unlike;              ///< in the order of ranks, `device` the first one's; none: all are alike
@@ -87,6 +95,7 @@ struct TrainingMachine {
   std::optional<HostUpdate> host_update;             ///< none: the host updates nothing
   std::shared_ptr<const policies::Offload> offload;  ///< of states that the host holds; none: they are streamed
   std::optional<std::int64_t> host_memory;           ///< of a node, for what ranks keep there; none: enough
+  Allocator allocator = Allocator::none;
   std::int64_t context_bytes = 0;  ///< of a device, before any tensor: the driver's context, libraries' workspaces
   LaunchHost host;
   InSitu in_situ;

@@ -158,6 +158,7 @@ TrainingMachine read_training_machine(const Node& node, const MachineParams& par
   machine.in_situ = {in_situ.kernel, in_situ.collective, in_situ.attention, in_situ.overlapped};
   machine.context_bytes = params.context_bytes;
   machine.host_memory = params.host_memory;
+  machine.allocator = params.allocator;
   if (const auto& update = params.host_update)
     machine.host_update = {update->adam, update->cast, update->widen, update->rank_share, update->staging};
   return machine;

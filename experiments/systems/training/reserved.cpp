@@ -22,8 +22,6 @@ using models::TensorRole;
 constexpr std::int32_t kStream = -1;          // what a part hands to the next
 constexpr std::int32_t kGradientStream = -2;  // its gradient, which the part gets back
 constexpr std::int32_t kAgain = -3;           // the stream of a layer that runs again
-constexpr std::int32_t kGathered = -4;        // a part's weights, of all copies
-constexpr std::int32_t kSums = -5;            // its gradients in one buffer
 
 /// Whose a storage is, as the part that runs sees it: its own, the part's before it, the chunk's first's or last's.
 enum class Owner : std::uint8_t { own, before, first, last };
@@ -104,8 +102,7 @@ class Programs {
       }
       if (!life.in_place_of) continue;
       const auto& before = live.lifetimes[static_cast<std::size_t>(*life.in_place_of)];
-      if (before.tensor)
-        taken_[storages_.of(*life.tensor)] = static_cast<std::int32_t>(storages_.of(*before.tensor));
+      if (before.tensor) taken_[storages_.of(*life.tensor)] = static_cast<std::int32_t>(storages_.of(*before.tensor));
     }
   }
 
@@ -117,17 +114,21 @@ class Programs {
     }
   }
 
-  /// What ops of `from` make and ops of `to` read: the largest of it.
+  /// What ops of `from` make and ops of `to` read: the largest of it in the weights' type, else of all.
   std::optional<std::size_t> handed(PartName from, PartName to, Phase phase) const {
     std::optional<std::size_t> most;
+    const hw::DType weights = product_type(graph_);
+    const auto rank = [&](std::size_t s) {
+      return std::pair(models::dtype_of(graph_.tensor(storages_.all()[s].tensor).type) == weights, bytes(s));
+    };
     for (std::size_t s = 0; s < storages_.all().size(); ++s) {
       const models::Storage& storage = storages_.all()[s];
       if (!storage.maker || part_of(*storage.maker) != from || phase_of(*storage.maker) != phase || gradient_[s])
         continue;
       if (graph_.tensor(storage.tensor).elements().constant()) continue;  // tables that do not go by tokens
-      const bool read = std::ranges::any_of(
-          storage.uses, [&](OpId use) { return part_of(use) == to && phase_of(use) == phase; });
-      if (read && (!most || bytes(s) > bytes(*most))) most = s;
+      const bool read =
+          std::ranges::any_of(storage.uses, [&](OpId use) { return part_of(use) == to && phase_of(use) == phase; });
+      if (read && (!most || rank(s) > rank(*most))) most = s;
     }
     return most;
   }
@@ -139,8 +140,15 @@ class Programs {
     // A gradient lies with the part that reads it.
     if (is(gradient_in_) || is(gradient_out_)) return {kGradientStream, maker == user ? Owner::before : Owner::own};
     const auto id = static_cast<std::int32_t>(storage);
+    // What a layer makes for the head alone is there once.
+    if (maker == PartName::layer && for_head(storage)) return {id, Owner::last};
     if (maker == user) return {id, Owner::own};
     return {id, maker == PartName::embedding ? Owner::first : maker == PartName::head ? Owner::last : Owner::before};
+  }
+
+  bool for_head(std::size_t storage) const {
+    const auto& uses = storages_.all()[storage].uses;
+    return !uses.empty() && std::ranges::all_of(uses, [&](OpId use) { return part_of(use) == PartName::head; });
   }
 
   /// The last op of a phase, and of a part where one is given, that reads a storage.
@@ -256,7 +264,8 @@ class Programs {
   void find_parameters() {
     for (const TensorId id : graph_.with_role(TensorRole::parameter)) {
       std::array<bool, kParts> readers{};
-      Parameter own{static_cast<std::int32_t>(index(id)), graph_.tensor(id).elements().eval(sizes_), graph_.tensor(id).bytes().eval(sizes_), 0};
+      Parameter own{static_cast<std::int32_t>(index(id)), graph_.tensor(id).elements().eval(sizes_),
+                    graph_.tensor(id).bytes().eval(sizes_), 0};
       for (const OpId reader : graph_.consumers(id)) {
         if (phase_of(reader) == Phase::forward) readers[training::index(part_of(reader))] = true;
         if (phase_of(reader) != Phase::optimizer) continue;
@@ -273,9 +282,9 @@ class Programs {
   const models::Bindings& sizes_;
   Recompute recompute_;
   models::Storages storages_;
-  std::vector<std::int32_t> taken_;   ///< by storage: whose place it takes; -1: nobody's
-  std::vector<bool> gradient_;        ///< by storage: of a parameter
-  std::vector<std::int64_t> scratch_; ///< by op
+  std::vector<std::int32_t> taken_;    ///< by storage: whose place it takes; -1: nobody's
+  std::vector<bool> gradient_;         ///< by storage: of a parameter
+  std::vector<std::int64_t> scratch_;  ///< by op
   std::optional<std::size_t> stream_in_, stream_out_, gradient_in_, gradient_out_;
   std::int64_t stream_bytes_ = 0;
   std::array<Program, kParts> forward_, backward_;
@@ -323,18 +332,13 @@ class Rank {
   /// Micro-batch, position, what.
   using Key = std::tuple<std::int32_t, std::int64_t, std::int32_t>;
 
-  bool shared_weights() const { return plan_.zero == Zero::weights && plan_.copies() > 1; }
-  std::int64_t share(bool shared, std::int64_t bytes) const {
-    return shared ? (bytes + plan_.copies() - 1) / plan_.copies() : bytes;
+  /// Of the optimizer's states, which copies may share out.
+  std::int64_t state_share(std::int64_t bytes) const {
+    return plan_.zero != Zero::none ? (bytes + plan_.copies() - 1) / plan_.copies() : bytes;
   }
-  std::int64_t gradient_bytes(const Parameter& own) const { return plan_.gradients_fp32 ? 4 * own.elements : own.bytes; }
-  std::int64_t sum(PartName part, std::int64_t (Rank::*of)(const Parameter&) const) const {
-    std::int64_t all = 0;
-    for (const Parameter& own : programs_.parameters(part)) all += (this->*of)(own);
-    return all;
+  std::int64_t gradient_bytes(const Parameter& own) const {
+    return plan_.gradients_fp32 ? 4 * own.elements : own.bytes;
   }
-  std::int64_t weight_bytes(const Parameter& own) const { return own.bytes; }
-
   template <class Act>
   void each_parameter(Act act) const {
     for (const Position& at : positions_)
@@ -345,13 +349,11 @@ class Rank {
   void keep(std::int64_t bytes) { (void)allocator_.allocate(std::max<std::int64_t>(1, bytes)); }
 
   void set_up() {
-    const bool states = plan_.zero != Zero::none;
-    each_parameter([&](const Parameter& own) { keep(share(shared_weights(), own.bytes)); });
+    each_parameter([&](const Parameter& own) { keep(own.bytes); });
     each_parameter([&](const Parameter& own) {
-      if (own.states > 2) keep(share(states, 4 * own.elements));  // the fp32 copy
+      if (own.states > 2) keep(state_share(4 * own.elements));  // the fp32 copy
     });
-    if (!plan_.gradients_anew)
-      each_parameter([&](const Parameter& own) { keep(share(plan_.zero >= Zero::gradients, gradient_bytes(own))); });
+    if (!plan_.gradients_anew) each_parameter([&](const Parameter& own) { keep(gradient_bytes(own)); });
   }
 
   void put(const Key& key, std::int64_t bytes) {
@@ -423,9 +425,7 @@ class Rank {
   void gradient(std::int32_t parameter, std::int64_t bytes, std::int64_t position) {
     const bool first = micro_batches_[static_cast<std::size_t>(position)] == 0;
     const Block block = allocator_.allocate(bytes);
-    if (plan_.zero >= Zero::gradients && plan_.copies() > 1)
-      whole_.push_back(block);
-    else if (plan_.gradients_anew && first)
+    if (plan_.gradients_anew && first)
       gradients_[{position, parameter}].push_back(block);
     else
       allocator_.free(block);
@@ -438,24 +438,13 @@ class Rank {
     gradients_.erase(found);
   }
 
-  void gather(std::int32_t micro, std::int64_t position) {
-    if (!shared_weights() || position < 0 || position >= std::ssize(positions_)) return;
-    const Position& at = positions_[static_cast<std::size_t>(position)];
-    const Key own{micro, position, kGathered};
-    if (!at.there || held_.contains(own)) return;
-    if (const std::int64_t bytes = sum(at.part, &Rank::weight_bytes); bytes > 0) put(own, bytes);
-  }
-
   void forward(const policies::StagePass& pass) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(pass.chunk)];
     if (!chunk.has_first) put({pass.micro_batch, chunk.first, kStream}, programs_.stream_bytes());
     for (std::int64_t at = chunk.first; at <= chunk.last; ++at) {
       const Position& own = positions_[static_cast<std::size_t>(at)];
       if (!own.there) continue;
-      gather(pass.micro_batch, at);
-      if (at < chunk.last) gather(pass.micro_batch, at + 1);
       play(programs_.forward(own.part, own.again), pass.micro_batch, at, chunk);
-      release({pass.micro_batch, at, kGathered});
     }
   }
 
@@ -465,47 +454,28 @@ class Rank {
     for (std::int64_t at = chunk.last; at >= chunk.first; --at) {
       const Position& own = positions_[static_cast<std::size_t>(at)];
       if (own.there) {
-        gather(pass.micro_batch, at);
-        if (at > chunk.first) gather(pass.micro_batch, at - 1);
         play(programs_.backward(own.part, own.again), pass.micro_batch, at, chunk);
-        sum_gradients(own.part, at);
         ++micro_batches_[static_cast<std::size_t>(at)];
       }
       clear(pass.micro_batch, at);
     }
   }
 
-  /// Of copies that share out gradients: a part's into one buffer, and the sum of the rank's share out of it.
-  void sum_gradients(PartName part, std::int64_t position) {
-    if (whole_.empty()) return;
-    const std::int64_t bytes = sum(part, &Rank::gradient_bytes);
-    const Block buffer = allocator_.allocate(bytes);
-    for (const Block block : whole_) allocator_.free(block);
-    whole_.clear();
-    const Block own = allocator_.allocate(share(true, bytes));
-    allocator_.free(buffer);
-    if (plan_.gradients_anew && micro_batches_[static_cast<std::size_t>(position)] == 0)
-      gradients_[{position, kSums}].push_back(own);
-    else
-      allocator_.free(own);
-  }
-
   void update(bool first) {
-    const bool states = plan_.zero != Zero::none;
     std::vector<Block> wide;
     std::int64_t largest = 0;
     for (std::int64_t at = 0; at < std::ssize(positions_); ++at) {
       if (!positions_[static_cast<std::size_t>(at)].there) continue;
       for (const Parameter& own : programs_.parameters(positions_[static_cast<std::size_t>(at)].part)) {
         if (!plan_.update_apart || gradient_bytes(own) >= 4 * own.elements) continue;
-        wide.push_back(allocator_.allocate(share(states, 4 * own.elements)));
+        wide.push_back(allocator_.allocate(state_share(4 * own.elements)));
         free_gradients(at, own.id);  // once it is widened
         largest = std::max(largest, own.bytes);
       }
     }
     if (first)
       each_parameter([&](const Parameter& own) {
-        for (int moment = 0; moment < 2; ++moment) keep(share(states, 4 * own.elements));
+        for (int moment = 0; moment < 2; ++moment) keep(state_share(4 * own.elements));
       });
     if (largest > 0) allocator_.free(allocator_.allocate(largest));
     for (const Block block : wide) allocator_.free(block);
@@ -521,16 +491,16 @@ class Rank {
   std::vector<Chunk> chunks_;
   std::map<Key, Block> held_;
   std::map<std::pair<std::int64_t, std::int32_t>, std::vector<Block>> gradients_;  ///< by position and parameter
-  std::vector<Block> whole_;                                                       ///< of a part, before they are summed
-  std::vector<std::int64_t> micro_batches_;  ///< by position, of this step
+  std::vector<std::int64_t> micro_batches_;                                        ///< by position, of this step
 };
 
 }  // namespace
 
-PassOrder passes_of(const StepRun& run, std::int64_t stage) {
+PassOrder passes_of(const StepRun& run, const Plan& plan, std::int64_t stage) {
+  const std::int64_t most = 2 * plan.pipeline * plan.chunks + 4;
   PassOrder order;
   for (const PassRun& pass : run.passes)
-    if (pass.stage == stage) order.push_back(pass.pass);
+    if (pass.stage == stage && pass.pass.micro_batch < most) order.push_back(pass.pass);
   return order;
 }
 
@@ -540,7 +510,7 @@ std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::B
   const bool halves = std::ranges::any_of(passes, [](const policies::StagePass& pass) {
     return pass.kind != policies::PassKind::forward && pass.kind != policies::PassKind::backward;
   });
-  if (halves || stage.host_bytes(0) > 0) return std::nullopt;
+  if (halves || plan.zero >= Zero::gradients || stage.host_bytes(0) > 0) return std::nullopt;
   for (const ChunkCosts& chunk : stage.chunks)
     if (chunk.host_bytes > 0) return std::nullopt;
   const Programs programs(layer, sizes, plan.recompute);

@@ -2,10 +2,10 @@
 // which eager ops run (policies/memory/caching_allocator.hpp).
 //
 // Set up are weights, their fp32 copies, and gradients that keep their memory. A forward pass runs the ops of a part,
-// layer by layer; what a backward op reads is kept, all else goes with its last reader. A layer that runs again runs its
-// forward ops once more before its backward ops. The first update makes the moments. Copies that share out weights gather
-// a layer while the one before it runs, and sum a layer's gradients in one buffer. Left out: libraries' workspaces,
-// streams that hold blocks back, what lies in the host's memory (no answer then).
+// layer by layer; what a backward op reads is kept, all else goes with its last reader. A layer that runs again runs
+// its forward ops once more before its backward ops. The first update makes the moments. Left out: libraries'
+// workspaces, and blocks of other streams: no answer for copies that share out gradients or weights, which gather and
+// sum on streams of their own, and none for what lies in the host's memory.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,12 @@ struct Reserved {
 
 /// A stage's passes in order, without times.
 using PassOrder = std::vector<policies::StagePass>;
-PassOrder passes_of(const StepRun& run, std::int64_t stage);
+/// Those of a run's first micro-batches, as many as a pipeline has under way and some: later ones find what these left.
+PassOrder passes_of(const StepRun& run, const Plan& plan, std::int64_t stage);
 
-/// `sizes`: of the tokens that a rank has. `capacity`: bytes of the device for segments. Nothing for a plan that keeps
-/// something in the host's memory or halves backward passes.
+/// `sizes`: of the tokens that a rank has. `again`: layers that run again. `capacity`: bytes of the device for
+/// segments. Nothing for ZeRO of gradients or weights, for halved backward passes, and for what lies in the host's
+/// memory.
 std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::Bindings& sizes, const Plan& plan,
                                         const StageCosts& stage, std::int64_t again, const PassOrder& passes,
                                         std::int64_t capacity);

@@ -313,6 +313,28 @@ void wait_for_slow_copies(const TrainingConfig& config, const policies::Pipeline
   }
 }
 
+/// What the allocator takes for each stage, and whether that fits where the tensors do.
+void reserve(const TrainingConfig& config, StageTables& stages, TrainingResult& result) {
+  for (std::size_t st = 0; st < result.costs.stages.size(); ++st) {
+    const auto s = static_cast<std::int64_t>(st);
+    const Plan own = result.plan.of_stage(s);
+    const LayerShare share = own.share();
+    CostTable& table = stages.table(s);
+    const std::int64_t room = stages.machine(s).device.memory_bytes - config.machine.context_bytes;
+    result.reserved.push_back(reserved_memory(
+        table.graph(share.tensor, share.sequence, share.experts, share.step_casts), table.sizes(share), own,
+        result.costs.stages[st], own.again(s, result.layers[st]), passes_of(result.run, result.plan, s), room));
+    const std::optional<Reserved>& reserved = result.reserved.back();
+    if (result.status == "ok" && reserved && reserved->exceeded)
+      refuse(result,
+             fmt::format("stage {} has tensors of {} at most, but the allocator's blocks take {} of the {} there "
+                         "are: free ones are too small",
+                         s, sim::humanise(static_cast<double>(reserved->allocated), sim::Unit::bytes),
+                         sim::humanise(static_cast<double>(reserved->reserved), sim::Unit::bytes),
+                         sim::humanise(static_cast<double>(room), sim::Unit::bytes)));
+  }
+}
+
 }  // namespace
 
 TrainingResult train(const TrainingConfig& config) {
@@ -403,6 +425,7 @@ TrainingResult train(const TrainingConfig& config) {
     refuse(result, fmt::format("stage {} needs {}, a device has {}", result.fullest,
                                sim::humanise(static_cast<double>(needed), sim::Unit::bytes),
                                sim::humanise(static_cast<double>(result.available_bytes), sim::Unit::bytes)));
+  if (config.machine.allocator == Allocator::caching) reserve(config, stages, result);
   std::vector<std::int64_t> host;
   for (std::size_t st = 0; st < result.costs.stages.size(); ++st)
     host.push_back(result.costs.stages[st].host_bytes(result.run.peak_host_bytes[st]));

@@ -10,6 +10,7 @@
 
 #include "experiments/systems/training/config.hpp"
 #include "experiments/systems/training/iteration.hpp"
+#include "experiments/systems/training/reserved.hpp"
 
 namespace orrery::experiments::training {
 
@@ -40,13 +41,14 @@ struct TrainingResult {
   StepCosts costs;
   StepRun run;
   StepTimes closed;
-  std::vector<StageMemory> memory;   ///< by stage
-  std::size_t fullest = 0;           ///< stage whose devices have the largest share of their memory full
-  std::int64_t available_bytes = 0;  ///< of a device of that stage
-  std::int64_t host_bytes = 0;       ///< in the memory of the fullest node's host
-  std::optional<double> busiest;     ///< rows of the busiest rank's experts over the mean; none: no router was given
-  double model_flops = 0;            ///< of a step, all ranks, nothing run again
-  double energy_j = 0, idle_j = 0;   ///< of a step, all devices
+  std::vector<StageMemory> memory;                ///< by stage
+  std::vector<std::optional<Reserved>> reserved;  ///< by stage, by the machine's allocator; empty: it has none
+  std::size_t fullest = 0;                        ///< stage whose devices have the largest share of their memory full
+  std::int64_t available_bytes = 0;               ///< of a device of that stage
+  std::int64_t host_bytes = 0;                    ///< in the memory of the fullest node's host
+  std::optional<double> busiest;    ///< rows of the busiest rank's experts over the mean; none: no router was given
+  double model_flops = 0;           ///< of a step, all ranks, nothing run again
+  double energy_j = 0, idle_j = 0;  ///< of a step, all devices
 };
 
 /// Layers of each stage by the partition policy; nothing, with the reason, where it cannot be. `speeds`: of the stages'

@@ -49,6 +49,13 @@ const FigureTable<StageSource>& stage_table() {
        [](const S& s) { return bytes(s.memory().gradients); }, [](const S& s) { return bytes(s.memory().optimizer); },
        [](const S& s) { return bytes(s.memory().activations); }, [](const S& s) { return bytes(s.memory().working); },
        [](const S& s) { return bytes(s.memory().buffers); }},
+      {"memory_bytes.reserved", "B",
+       "What the allocator (machine.allocator) reserves for a rank; absent without one and where that is not modelled.",
+       [](const S& s) -> FigureValue {
+         const auto& all = s.of.result.reserved;
+         if (s.stage >= all.size() || !all[s.stage]) return std::nullopt;
+         return all[s.stage]->reserved;
+       }},
       {"host_bytes.{weights,gradients,optimizer,activations}", "B",
        "What of a rank lies in host memory at its most: weights, gradients, optimizer states, activations.",
        [](const S& s) { return bytes(s.costs().host_weight_bytes); },
@@ -109,6 +116,15 @@ const FigureTable<Source>& step_table() {
       {"memory_bytes.{peak,available}", "B", "Memory of the fullest rank; memory of a device.",
        [](const S& s) { return s.result.memory[s.result.fullest].total(); },
        [](const S& s) { return s.result.available_bytes; }},
+      {"memory_bytes.reserved", "B",
+       "What the allocator (machine.allocator) reserves for the rank for which it reserves most.",
+       [](const S& s) -> FigureValue {
+         std::int64_t most = 0;
+         for (const auto& stage : s.result.reserved)
+           if (stage) most = std::max(most, stage->reserved);
+         if (most == 0) return std::nullopt;
+         return most;
+       }},
       {"host_bytes.{used,available}", "B",
        "What the ranks of the fullest node keep in host memory; machine.host_memory, if that is given.",
        [](const S& s) { return s.result.host_bytes; },
