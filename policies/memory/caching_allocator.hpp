@@ -1,4 +1,4 @@
-// The caching allocator of PyTorch (c10/cuda/CUDACachingAllocator.cpp, 2.x, its defaults), without streams.
+// The caching allocator of PyTorch 2 (the constants of its class CUDACachingAllocator, its defaults), without streams.
 //
 // A request is rounded to 512 bytes. One of up to 1 MiB comes from segments of 2 MiB, one below 10 MiB from segments of
 // 20 MiB, a larger one from a segment of its own, rounded to 2 MiB. The smallest free block that holds it is taken, of

@@ -180,6 +180,7 @@ def training_runs() -> list[dict]:
         "workload": {"sequence": 256, "global_batch": 8, "tokens": 1e9, "price": 2},
         "plan": {"pipeline_parallel": 2},
     }
+    held = merged(config, machine__allocator="caching", machine__host_memory="1 TiB")
     plans = merged(config, system="training_plans", machine__devices=[{"part": "a100-sxm4-80gb", "count": 4}],
                    plans={"show": 2, "explain": "1 1 2 1 no none none"})
     nothing_fits = merged(plans, plans={"tensor_parallel": [1], "pipeline_parallel": [1], "zero": ["none"]},
@@ -216,7 +217,7 @@ def training_runs() -> list[dict]:
     uneven_priced = {"system": "uneven_batches", **priced, "workload": {"longest": 2000, "batch": 20, "batches": 2}}
     layers_priced = {**{key: layers[key] for key in ("system", "schedules", "layer")}, "machine": priced["machine"]}
     layers_priced = merged(layers_priced, layer__shared_by=1, layer__tensor=1)
-    return [transactions, unlike, experts, uneven_priced, layers_priced, rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
+    return [held, transactions, unlike, experts, uneven_priced, layers_priced, rlhf, merged(rlhf, workload__generated=1000000), layers, mixture,
             config, merged(config, plan__pipeline_parallel=3), plans, too_many, nothing_fits, job, stated,
             merged(stated, policies={"recovery": {"policy": "restart"}}), goodput, no_plan,
             merged(no_plan, system="goodput"),

@@ -20,9 +20,9 @@ void print(const experiments::BufferPlans& result) {
   const std::int64_t bound = result.lower_bound;
   fmt::print("buffers      {}\nlower bound  {} B (most bytes live at once)\n", result.buffers, bound);
   if (capacity) fmt::print("capacity     {} B\n", *capacity);
-  fmt::print("\n{:<16}{:>14}{:>10}{:>10}{}\n", "planner", "peak B", "/ bound", "solve s", capacity ? "  fits" : "");
+  fmt::print("\n{:<18}{:>12}{:>10}{:>10}{}\n", "planner", "peak B", "/ bound", "solve s", capacity ? "  fits" : "");
   for (const auto& one : result.plans)
-    fmt::print("{:<16}{:>14}{:>10.4f}{:>10.3f}{}\n", one.planner, one.plan.peak,
+    fmt::print("{:<18}{:>12}{:>10.4f}{:>10.3f}{}\n", one.planner, one.plan.peak,
                bound > 0 ? static_cast<double>(one.plan.peak) / static_cast<double>(bound) : 1.0, one.seconds,
                !capacity                    ? ""
                : one.plan.peak <= *capacity ? "  yes"
