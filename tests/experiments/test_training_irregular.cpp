@@ -1,7 +1,9 @@
 // Training on a fabric with leaf switches, and with stragglers.
 #include <catch2/catch.hpp>
 
+#include "experiments/systems/training/planner.hpp"
 #include "experiments/systems/training/run.hpp"
+#include "experiments/systems/training/stage_division.hpp"
 #include "tests/experiments/support.hpp"
 #include "tests/experiments/system_run.hpp"
 #include "tests/systems.hpp"
@@ -196,6 +198,119 @@ TEST_CASE("What unlike devices cannot do is said", "[unit][training]") {
   sim::Node job = on_groups(kBoth);
   job.set("system", sim::Node::string("training_job"));
   CHECK_THAT(fault(job), Contains("/machine/devices: expected one group: unlike devices are those of system training"));
+}
+
+namespace {
+
+training::TrainingConfig read_groups(const std::string& groups) {
+  sim::Faults faults;
+  auto read = training::read_training_config(on_groups(groups), *test_systems().registries(), faults, true);
+  faults.throw_if_any();
+  return read;
+}
+
+sim::Node plans_on(const std::string& groups, const std::string& plans = "{}") {
+  sim::Node root = on_groups(groups, "even", "");
+  root.set("system", sim::Node::string("training_plans"));
+  root.erase("policies");
+  root.set("plans", sim::parse_json(plans, "plans.json"));
+  return read_experiment(test_systems(), root)->run({}).summary;
+}
+
+}  // namespace
+
+TEST_CASE("Layers are divided among unlike devices as trying every division divides them", "[theory][training]") {
+  // Two stages on H100 of 80 GiB, two on A100 of 40; what does not fit runs again.
+  const training::TrainingConfig config = read_groups(
+      R"([{"part": "h100-sxm5-80gb", "count": 8, "override": {"memory": "11 GiB"}},
+          {"part": "a100-sxm4-40gb", "count": 8, "override": {"memory": "9 GiB"}}])");
+  training::StageTables tables(config.machine, config.model);
+  training::Plan plan{.tensor = 1, .pipeline = 4, .data = 4, .micro_batch = 2, .micro_batches = 8};
+  const std::int64_t layers = tables.table().layers();
+  const auto found = divide_stages(tables, plan, layers, layers);
+  REQUIRE(found);
+  double best = 1e99;
+  const auto times = [&](std::int64_t s, std::int64_t count) {
+    std::pair<double, double> least{1e99, 0};
+    for (std::int64_t again = 0; again <= count; ++again) {
+      training::Plan own = plan;
+      own.recompute = again > 0 ? training::Recompute::full : training::Recompute::none;
+      own.recompute_layers = again;
+      const training::ModelCosts& model = tables.table(plan, s).costs(own.share());
+      const training::StageCosts stage = stage_costs(model, tables.machine(plan, s), own, s, count);
+      if (stage_memory(model, stage, own, training::most_kept(stage, own, s)).total() >
+          tables.machine(plan, s).device.memory_bytes)
+        continue;
+      least = std::min(least, {stage.forward_s() + stage.backward_s(), stage.optimizer_s + stage.gathers_s});
+    }
+    return least;
+  };
+  std::vector<std::vector<std::pair<double, double>>> of(4);
+  for (std::int64_t s = 0; s < 4; ++s)
+    for (std::int64_t count = 1; count <= layers; ++count) of[static_cast<std::size_t>(s)].push_back(times(s, count));
+  for (std::int64_t a = 1; a <= layers; ++a)
+    for (std::int64_t b = 1; a + b <= layers; ++b)
+      for (std::int64_t c = 1; a + b + c < layers; ++c) {
+        const std::int64_t counts[] = {a, b, c, layers - a - b - c};
+        double longest = 0, sum = 0, update = 0;
+        for (std::size_t s = 0; s < 4; ++s) {
+          const auto& [passes, last] = of[s][static_cast<std::size_t>(counts[s] - 1)];
+          longest = std::max(longest, passes);
+          sum += passes;
+          update = std::max(update, last);
+        }
+        best = std::min(best, 7 * longest + sum + update);
+      }
+  CHECK(found->objective_s == Approx(best).epsilon(1e-12));
+  CHECK(found->layers[0] > found->layers[3]);
+  CHECK(std::ranges::any_of(found->again, [](std::int64_t count) { return count > 0; }));
+  // The planner looks near what each stage's share by speed is, and loses nothing by it here.
+  CHECK(divide_stages(tables, plan, layers)->objective_s == Approx(best).epsilon(1e-12));
+}
+
+TEST_CASE("A plan for unlike devices takes in a run what it takes in the planner", "[unit][training]") {
+  const sim::Node found = plans_on(kBoth);
+  REQUIRE(found.at("status")->as_string() == "ok");
+  CHECK(found.at("left_out")->find("a stage has unlike devices")->as_integer() > 0);
+  const sim::Node& best = found.find("training_plans")->items().front();
+  const sim::Node* even = found.find("kinds")->find("stages alike");
+  REQUIRE(even != nullptr);
+  CHECK(best.find("iteration_s")->as_number() < 0.8 * even->find("closed_form_s")->as_number());
+  // The same, stated.
+  const std::string layers = best.find("stage_layers")->as_string(),
+                    again = best.find("stage_recompute_layers")->as_string();
+  const auto list = [](std::string text) {
+    std::ranges::replace(text, '|', ',');
+    return "[" + text + "]";
+  };
+  sim::Node run = on_groups(kBoth, "listed", "");
+  sim::assign(run, "policies.partition.listed.layers=" + list(layers));
+  for (const char* name : {"tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch"})
+    sim::assign(run, std::string("plan.") + name + "=" + std::to_string(best.find(name)->as_integer()));
+  sim::assign(
+      run, std::string("plan.sequence_parallel=") + (best.find("sequence_parallel")->as_boolean() ? "true" : "false"));
+  sim::assign(run, "plan.zero=" + best.find("zero")->as_string());
+  sim::assign(run, "plan.recompute=" + best.find("recompute")->as_string());
+  sim::assign(run, "plan.stage_recompute_layers=" + list(again));
+  const sim::Node stated = read_experiment(test_systems(), run)->run({}).summary;
+  REQUIRE(stated.at("status")->as_string() == "ok");
+  CHECK(stated.at("iteration_s")->as_number() == Approx(best.find("iteration_s")->as_number()).epsilon(1e-9));
+  CHECK(stated.at("memory_bytes.peak")->as_number() == best.find("memory_bytes")->as_number());
+}
+
+TEST_CASE("Two groups of one part are planned as one group", "[unit][training]") {
+  const std::string asked = R"({"stages": "apart", "pipeline_parallel": [2, 4]})";
+  const sim::Node one = plans_on(R"([{"part": "h100-sxm5-80gb", "count": 16}])", asked);
+  const sim::Node two =
+      plans_on(R"([{"part": "h100-sxm5-80gb", "count": 8}, {"part": "h100-sxm5-80gb", "count": 8}])", asked);
+  const auto& best = [](const sim::Node& all) -> const sim::Node& {
+    return all.find("training_plans")->items().front();
+  };
+  for (const char* name : {"iteration_s", "energy_j", "memory_bytes"})
+    CHECK(best(two).find(name)->as_number() == Approx(best(one).find(name)->as_number()).epsilon(1e-9));
+  CHECK(best(two).find("stage_layers")->as_string() == best(one).find("stage_layers")->as_string());
+  // Nor are fewer devices than there are looked at: which would be left out?
+  CHECK(plans_on(kBoth, R"({"devices": [8]})").at("status")->as_string() == "infeasible");
 }
 
 }  // namespace test_training_irregular

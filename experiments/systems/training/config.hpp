@@ -178,9 +178,10 @@ struct MachineParams {
   static constexpr auto fields() {
     using M = MachineParams;
     return sim::FieldTable{
-        sim::required(sim::field("devices", &M::devices,
-                                 "Devices in the order of ranks: one group. The system training allows several groups, "
-                                 "whose nodes form stages of their own.")),
+        sim::required(sim::field(
+            "devices", &M::devices,
+            "Devices in the order of ranks: one group. The systems training and training_plans allow several, "
+            "whose nodes form stages of their own.")),
         sim::field("node", &M::node, "Devices and network adapters of a node."),
         sim::field(
             "clusters", &M::clusters,

@@ -47,7 +47,8 @@ class PlanSearch {
         params_(params),
         registries_(registries),
         progress_(progress),
-        table_(config.machine, config.model),
+        tables_(config.machine, config.model),
+        table_(tables_.table()),
         shares_(shares_of(params, config.params.plan)) {}
 
   PlannerResult run() {
@@ -57,6 +58,8 @@ class PlanSearch {
     for (const std::int64_t devices : counts) {
       if (devices > config_.machine.devices)
         ++result_.left_out["more devices than the machine has"];
+      else if (devices < config_.machine.devices && !tables_.alike())
+        ++result_.left_out["fewer devices than the machine has, which are unlike"];
       else
         plans_of(devices);
     }
@@ -94,6 +97,12 @@ class PlanSearch {
           continue;
         }
         for (const std::int64_t pipeline : chosen(divisors(devices / tensor / context), params_.pipeline_parallel)) {
+          shared.pipeline = pipeline;
+          shared.data = devices / tensor / context / pipeline;
+          if (tables_.obstacle(shared)) {
+            ++result_.left_out["a stage has unlike devices"];
+            continue;
+          }
           if (pipeline > table_.layers())
             ++result_.left_out["more stages than layers"];
           else
@@ -199,11 +208,12 @@ class PlanSearch {
   }
 
   /// Stages that differ run layers again where they must: not where that is ruled out.
-  bool tries_apart() const {
+  bool may_run_again() const {
     const auto& asked = params_.recompute;
-    return params_.stages == PlanStages::apart &&
-           (asked.empty() || std::find(asked.begin(), asked.end(), Recompute::full) != asked.end());
+    return asked.empty() || std::find(asked.begin(), asked.end(), Recompute::full) != asked.end();
   }
+  /// On unlike devices they differ whatever is asked.
+  bool tries_apart() const { return !tables_.alike() || (params_.stages == PlanStages::apart && may_run_again()); }
 
   /// Stages that differ in layers and in what runs again.
   void apart(Plan plan) {
@@ -212,30 +222,38 @@ class PlanSearch {
       for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
         if (plan.copies() == 1 && zero != Zero::none) continue;
         plan.zero = zero;
-        const auto division =
-            divide_stages(table_, config_.machine, plan, table_.layers(), 3, StageAgain::fewest_that_fit, shares_);
-        if (!division) {
+        const auto division = divide_stages(tables_, plan, table_.layers(), 3, StageAgain::fewest_that_fit, shares_);
+        const bool again =
+            division && std::ranges::any_of(division->again, [](std::int64_t layers) { return layers > 0; });
+        if (!division || (again && !may_run_again())) {
           ++result_.left_out["no division among stages fits"];
           continue;
         }
         Plan own = plan;
-        if (std::ranges::any_of(division->again, [](std::int64_t layers) { return layers > 0; })) {
+        if (again) {
           own.recompute = Recompute::full;
           own.stage_recompute_layers = division->again;
         }
         if (!shares_.empty()) own.set_host_shares(division->shares);
-        keep(score_stages(table_, config_.machine, own, division->layers));
+        keep(score_stages(tables_, own, division->layers));
       }
     }
   }
 
-  void take(const Plan& plan) { keep(score(table_, config_.machine, plan, table_.layers())); }
+  void take(const Plan& plan) { keep(scored_even(plan)); }
+
+  ScoredPlan scored_even(const Plan& plan) {
+    if (tables_.alike() && !plan.by_stage()) return score(table_, config_.machine, plan, table_.layers());
+    ScoredPlan scored = score_stages(tables_, plan, even_division(plan));
+    scored.layers.clear();
+    return scored;
+  }
 
   void keep(ScoredPlan scored) {
     const Plan& plan = scored.plan;
     if (++result_.evaluated % kScoredEvery == 0 && progress_)
       progress_({.done = result_.evaluated, .what = "plans scored"});
-    if (scored.memory_bytes > config_.machine.device.memory_bytes) {
+    if (scored.memory_bytes > scored.available_bytes) {
       const std::string reason = "more memory than a device has";
       ++result_.left_out[reason];
       const auto [nearest, first] = result_.nearest.try_emplace(reason, scored);
@@ -254,7 +272,8 @@ class PlanSearch {
     if (plan.recompute == Recompute::none) kind("nothing run again", scored);
     if (plan.zero == Zero::none) kind("no ZeRO", scored);
     if (plan.chunks == 1) kind("no interleaving", scored);
-    if (params_.stages == PlanStages::apart && scored.layers.empty()) kind("stages alike", scored);
+    if ((params_.stages == PlanStages::apart || !tables_.alike()) && scored.layers.empty())
+      kind("stages alike", scored);
     all_.push_back(std::move(scored));
     if (all_.size() >= 2 * kMostKept) cut(kMostKept);
   }
@@ -336,6 +355,7 @@ class PlanSearch {
     asked.plan.plan = make_plan(params, config_.machine.devices, config_.params.workload.global_batch, why);
     const Plan& plan = asked.plan.plan;
     if (!why) why = offload_obstacle(config_, params);
+    if (!why) why = tables_.obstacle(plan);
     if (!why) why = table_.obstacle(plan.share());
     if (!why && plan.pipeline * plan.chunks > table_.layers())
       why = fmt::format("{} stages of {} chunks want as many layers, the model has {}", plan.pipeline, plan.chunks,
@@ -347,13 +367,12 @@ class PlanSearch {
     if (!why)
       why = schedule->obstacle({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks});
     if (!why) {
-      asked.plan = plan.by_stage() ? score_stages(table_, config_.machine, plan, even_division(plan))
-                                   : score(table_, config_.machine, Plan(plan), table_.layers());
+      asked.plan = scored_even(Plan(plan));
       run_plan(asked.plan, *schedule);
-      if (asked.plan.memory_bytes > config_.machine.device.memory_bytes)
+      if (asked.plan.memory_bytes > asked.plan.available_bytes)
         why = fmt::format("its fullest stage needs {}, a device has {}",
                           sim::humanise(static_cast<double>(asked.plan.memory_bytes), sim::Unit::bytes),
-                          sim::humanise(static_cast<double>(config_.machine.device.memory_bytes), sim::Unit::bytes));
+                          sim::humanise(static_cast<double>(asked.plan.available_bytes), sim::Unit::bytes));
       else
         why = host_obstacle(config_.machine, asked.plan.host_bytes);
     }
@@ -369,14 +388,15 @@ class PlanSearch {
 
   StepCosts costs_of(const ScoredPlan& scored) {
     const Plan& plan = scored.plan;
-    return step_costs(table_, config_.machine, plan, scored.layers.empty() ? even_division(plan) : scored.layers);
+    return tables_.step(plan, scored.layers.empty() ? even_division(plan) : scored.layers);
   }
 
   const TrainingConfig& config_;
   const PlannerParams& params_;
   const sim::RegistrySet& registries_;
   const std::function<void(const Progress&)>& progress_;
-  CostTable table_;
+  StageTables tables_;
+  CostTable& table_;  ///< of the first kind of devices: what it can share, all can
   std::vector<HostShares> shares_;
   PlannerResult result_;
   std::vector<ScoredPlan> all_;
@@ -404,7 +424,7 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
     StageCosts costs;
     std::int64_t stages = 0;
   };
-  ScoredPlan scored{.plan = plan, .devices = plan.ranks()};
+  ScoredPlan scored{.plan = plan, .available_bytes = machine.device.memory_bytes, .devices = plan.ranks()};
   std::vector<Kind> kinds;
   kinds.reserve(4);
   std::vector<std::uint8_t> kind_of(static_cast<std::size_t>(plan.pipeline));
@@ -441,25 +461,35 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
   return scored;
 }
 
-ScoredPlan score_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
-                        const std::vector<std::int64_t>& layers) {
+ScoredPlan score_stages(StageTables& tables, const Plan& plan, const std::vector<std::int64_t>& layers) {
   ScoredPlan scored{.plan = plan, .layers = layers, .devices = plan.ranks()};
-  const StepCosts costs = step_costs(table, machine, plan, layers);
+  const StepCosts costs = tables.step(plan, layers);
   scored.times = closed_form(costs);
   scored.closed_s = scored.times.time_s;
-  scored.energy_j = static_cast<double>(plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline - 1) : 0) *
-                    costs.activation_j * static_cast<double>(plan.stage_ranks());
+  scored.energy_j =
+      static_cast<double>(plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline * plan.chunks - 1) : 0) *
+      costs.activation_j * static_cast<double>(plan.stage_ranks());
   std::vector<const StageCosts*> stages;
+  double fullest = -1;
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
     const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
     const Plan own = plan.of_stage(s);
-    scored.memory_bytes = std::max(
-        scored.memory_bytes, stage_memory(table.costs(own.share()), stage, own, most_kept(stage, own, s)).total());
+    const std::int64_t device = tables.machine(plan, s).device.memory_bytes;
+    const std::int64_t memory =
+        stage_memory(tables.table(plan, s).costs(own.share()), stage, own, most_kept(stage, own, s)).total();
+    if (const double share = static_cast<double>(memory) / static_cast<double>(device); share > fullest) {
+      fullest = share;
+      scored.memory_bytes = memory;
+      scored.available_bytes = device;
+    }
     scored.energy_j += static_cast<double>(own.stage_ranks()) * stage_energy(stage, plan.micro_batches);
     stages.push_back(&stage);
   }
-  scored.host_bytes = fullest_host(plan, machine.node_devices, host_bytes(plan, stages));
-  scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
+  scored.host_bytes = fullest_host(plan, tables.whole().node_devices, host_bytes(plan, stages));
+  if (tables.alike())
+    scored.energy_j += tables.whole().device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
+  else
+    scored.energy_j += idle_j(tables.whole(), scored.closed_s);
   return scored;
 }
 

@@ -226,7 +226,7 @@ class TrainingPlansExperiment final : public ConfigExperiment {
 
   std::vector<std::pair<std::string, std::string>> restated() const override {
     return {{"model", config_.model.forward.name},
-            {"machine", fmt::format("{} {}", config_.machine.devices, config_.machine.device.name)},
+            {"machine", devices_text(config_.machine)},
             {"batch", fmt::format("{} sequences of {} tokens", config_.params.workload.global_batch,
                                   config_.params.workload.sequence)}};
   }
@@ -283,7 +283,7 @@ System training_plans_system() {
         sim::Node own = root;
         own.erase("plans");
         if (sim::Node* plan = own.find("plan"); plan != nullptr && plan->is_object()) plan->erase("best_by");
-        training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults);
+        training::TrainingConfig config = training::read_training_config(own, *systems.registries(), faults, true);
         const sim::Node node = section(root, "plans");
         const auto params = sim::parse_params<training::PlannerParams>(node, *systems.registries(), faults);
         if (config.params.workload.largest_batch)

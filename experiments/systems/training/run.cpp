@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "experiments/systems/training/offload.hpp"
+#include "experiments/systems/training/stage_tables.hpp"
 
 namespace orrery::experiments::training {
 namespace {
@@ -234,53 +235,6 @@ std::optional<std::string> offload_obstacle(const TrainingConfig& config, const 
 
 namespace {
 
-/// Why a plan cannot have its stages on unlike devices; nothing if it can, or all are alike.
-std::optional<std::string> unlike_obstacle(const TrainingConfig& config, const Plan& plan) {
-  if (config.machine.unlike.empty()) return std::nullopt;
-  if (config.params.workload.largest_batch) return "the largest batch of unlike devices is not modelled";
-  if (!plan.stage_tensor.empty()) return "stages of unlike tensor parallelism on unlike devices are not modelled";
-  for (std::int64_t s = 0; s < plan.pipeline; ++s)
-    if (!kind_of_ranks(config.machine, s * plan.stage_ranks(), plan.stage_ranks()))
-      return fmt::format("stage {} has devices {} to {}, which are unlike: {}", s, s * plan.stage_ranks(),
-                         (s + 1) * plan.stage_ranks() - 1, devices_text(config.machine));
-  return std::nullopt;
-}
-
-/// What stages cost on their own devices: a table for each kind.
-class StageTables {
- public:
-  StageTables(const TrainingConfig& config, const Plan& plan) : whole_(config.machine) {
-    const std::size_t kinds = std::max<std::size_t>(1, config.machine.unlike.size());
-    machines_.reserve(kinds);  // tables refer to them
-    for (std::size_t k = 0; k < kinds; ++k) {
-      machines_.push_back(config.machine.unlike.empty() ? config.machine : machine_of_kind(config.machine, k));
-      tables_.push_back(std::make_unique<CostTable>(machines_.back(), config.model));
-    }
-    for (std::int64_t s = 0; s < plan.pipeline; ++s)
-      kind_.push_back(kind_of_ranks(config.machine, s * plan.stage_ranks(), plan.stage_ranks()).value_or(0));
-  }
-  CostTable& table(std::int64_t stage) { return *tables_[kind_[static_cast<std::size_t>(stage)]]; }
-  const TrainingMachine& machine(std::int64_t stage) const { return machines_[kind_[static_cast<std::size_t>(stage)]]; }
-
-  StepCosts step(const Plan& plan, const std::vector<std::int64_t>& layers) {
-    StepCosts step;
-    step.plan = plan;
-    for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-      const Plan own = plan.of_stage(s);
-      step.stages.push_back(
-          stage_costs(table(s).costs(own.share()), machine(s), own, s, layers[static_cast<std::size_t>(s)]));
-    }
-    add_messages(table(0).costs(plan.share()), whole_, plan, step);
-    return step;
-  }
-
- private:
-  const TrainingMachine& whole_;
-  std::vector<TrainingMachine> machines_;
-  std::vector<std::unique_ptr<CostTable>> tables_;
-  std::vector<std::size_t> kind_;  ///< by stage
-};
-
 /// Stages whose passes a copy's slow nodes lengthen, by how much; every copy that has such nodes, equal ones once.
 std::set<std::vector<double>> slow_copies(const TrainingMachine& machine, const Plan& plan) {
   std::map<std::int64_t, std::vector<double>> by_copy;
@@ -319,8 +273,8 @@ void reserve(const TrainingConfig& config, StageTables& stages, TrainingResult& 
     const auto s = static_cast<std::int64_t>(st);
     const Plan own = result.plan.of_stage(s);
     const LayerShare share = own.share();
-    CostTable& table = stages.table(s);
-    const std::int64_t room = stages.machine(s).device.memory_bytes - config.machine.context_bytes;
+    CostTable& table = stages.table(result.plan, s);
+    const std::int64_t room = stages.machine(result.plan, s).device.memory_bytes - config.machine.context_bytes;
     result.reserved.push_back(reserved_memory(
         table.graph(share.tensor, share.sequence, share.experts, share.step_casts), table.sizes(share), own,
         result.costs.stages[st], own.again(s, result.layers[st]), passes_of(result.run, result.plan, s), room));
@@ -364,7 +318,9 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why) why = halves_obstacle(*schedule, result.plan);
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (!why) why = mixed_obstacle(config.machine, result.plan);
-  if (!why) why = unlike_obstacle(config, result.plan);
+  if (!why && largest && !config.machine.unlike.empty()) why = "the largest batch of unlike devices is not modelled";
+  StageTables stages(config.machine, config.model);
+  if (!why) why = stages.obstacle(result.plan);
   if (!why && !config.machine.slow.empty() && !result.plan.stage_tensor.empty())
     why = "stages of unlike tensor parallelism with slow nodes are not modelled";
   if (why) {
@@ -373,10 +329,9 @@ TrainingResult train(const TrainingConfig& config) {
   }
   result.plan.head_stage =
       schedule->routes({.devices = result.plan.pipeline, .chunks = result.plan.chunks}).front().back().device;
-  StageTables stages(config, result.plan);
-  CostTable& table = stages.table(0);
+  CostTable& table = stages.table(result.plan, 0);
   for (std::int64_t s = 0; s < result.plan.pipeline && !why; ++s)
-    why = stages.table(s).obstacle(result.plan.of_stage(s).share());
+    why = stages.table(result.plan, s).obstacle(result.plan.of_stage(s).share());
   if (why) {
     refuse(result, *why);
     return result;
@@ -402,7 +357,7 @@ TrainingResult train(const TrainingConfig& config) {
   result.timed = true;
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s) {
     const Plan own = result.plan.of_stage(static_cast<std::int64_t>(s));
-    result.memory.push_back(stage_memory(stages.table(static_cast<std::int64_t>(s)).costs(own.share()),
+    result.memory.push_back(stage_memory(stages.table(result.plan, static_cast<std::int64_t>(s)).costs(own.share()),
                                          result.costs.stages[s], own, result.run.peak_kept_bytes[s]));
   }
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
@@ -414,7 +369,7 @@ TrainingResult train(const TrainingConfig& config) {
   result.energy_j = step_energy(config.machine, result);
   double share = 0;
   for (std::size_t st = 0; st < result.memory.size(); ++st) {
-    const std::int64_t available = stages.machine(static_cast<std::int64_t>(st)).device.memory_bytes;
+    const std::int64_t available = stages.machine(result.plan, static_cast<std::int64_t>(st)).device.memory_bytes;
     const double own = static_cast<double>(result.memory[st].total()) / static_cast<double>(available);
     if (own <= share) continue;
     share = own;

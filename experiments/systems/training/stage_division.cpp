@@ -1,7 +1,9 @@
 #include "experiments/systems/training/stage_division.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "experiments/systems/training/run.hpp"
 
@@ -135,9 +137,17 @@ std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s
   return most;
 }
 
-std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
-                                           std::int64_t layers, std::int64_t reach, StageAgain again,
-                                           const std::vector<HostShares>& shares) {
+namespace {
+
+/// What prices a stage, and about how many layers it should have.
+struct StagePrices {
+  CostTable& table;
+  const TrainingMachine& machine;
+  std::int64_t layers = 0;
+};
+
+std::optional<StageDivision> divide(const std::vector<StagePrices>& stages, const Plan& plan, std::int64_t layers,
+                                    std::int64_t reach, StageAgain again, const std::vector<HostShares>& shares) {
   std::vector<StageOptions> options(static_cast<std::size_t>(plan.pipeline));
   std::vector<double> limits;
   double least_update = 0;  // that some stage needs whatever is chosen
@@ -145,10 +155,10 @@ std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachi
   std::vector<Plan> plans(std::max<std::size_t>(1, shares.size()), plan);
   for (std::size_t i = 0; i < shares.size(); ++i) plans[i].set_host_shares({shares[i]});
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const std::int64_t even = even_layers(layers, plan.pipeline, s);
+    const auto& [table, machine, about] = stages[static_cast<std::size_t>(s)];
     StageOptions& own = options[static_cast<std::size_t>(s)];
     double fastest = kNever;
-    for (std::int64_t count = std::max<std::int64_t>(1, even - reach); count <= std::min(layers, even + reach);
+    for (std::int64_t count = std::max<std::int64_t>(1, about - reach); count <= std::min(layers, about + reach);
          ++count) {
       StageOptions same;
       for (const Plan& choice : plans)
@@ -191,6 +201,41 @@ std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachi
     }
   }
   return best;
+}
+
+}  // namespace
+
+std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
+                                           std::int64_t layers, std::int64_t reach, StageAgain again,
+                                           const std::vector<HostShares>& shares) {
+  std::vector<StagePrices> stages;
+  for (std::int64_t s = 0; s < plan.pipeline; ++s)
+    stages.push_back({table, machine, even_layers(layers, plan.pipeline, s)});
+  return divide(stages, plan, layers, reach, again, shares);
+}
+
+std::optional<StageDivision> divide_stages(StageTables& tables, const Plan& plan, std::int64_t layers,
+                                           std::int64_t reach, StageAgain again,
+                                           const std::vector<HostShares>& shares) {
+  std::vector<double> speeds;  // layers a second
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    const Plan own = plan.of_stage(s);
+    const PartCosts& layer = tables.table(plan, s).costs(own.share()).part(PartName::layer);
+    speeds.push_back(1 /
+                     (layer.forward.length_s() + layer.backward_input.length_s() + layer.backward_weight.length_s()));
+  }
+  const double all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  std::vector<StagePrices> stages;
+  double before = 0;
+  std::int64_t placed = 0;
+  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
+    before += speeds[static_cast<std::size_t>(s)];
+    const auto until = static_cast<std::int64_t>(std::llround(before / all * static_cast<double>(layers)));
+    stages.push_back({tables.table(plan, s), tables.machine(plan, s),
+                      tables.alike() ? even_layers(layers, plan.pipeline, s) : until - placed});
+    placed = until;
+  }
+  return divide(stages, plan, layers, reach, again, shares);
 }
 
 }  // namespace orrery::experiments::training

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/systems/training/iteration.hpp"
+#include "experiments/systems/training/stage_tables.hpp"
 
 namespace orrery::experiments::training {
 
@@ -33,6 +34,10 @@ std::int64_t most_kept(const StageCosts& stage, const Plan& plan, std::int64_t s
 std::optional<StageDivision> divide_stages(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                                            std::int64_t layers, std::int64_t reach = 3,
                                            StageAgain again = StageAgain::fewest_that_fit,
+                                           const std::vector<HostShares>& shares = {});
+/// The same on devices that may be unlike: `reach` is from what a stage's share by the speed of its devices is.
+std::optional<StageDivision> divide_stages(StageTables& tables, const Plan& plan, std::int64_t layers,
+                                           std::int64_t reach = 3, StageAgain again = StageAgain::fewest_that_fit,
                                            const std::vector<HostShares>& shares = {});
 
 }  // namespace orrery::experiments::training
