@@ -110,11 +110,12 @@ double move_s(const training::TrainingMachine& machine, double weight_bytes, con
   for (const auto* side : {&in, &out})
     for (const auto& [which, share] : *side) fullest_node = std::max(fullest_node, share);
   double time = 0;
-  if (fullest_device > 0) time = training::message(machine, 1, fullest_device * weight_bytes).time_s;
+  if (fullest_device > 0) time = training::message(machine, 0, 1, 1, fullest_device * weight_bytes).time_s;
   // A message to the next node of a whole node's devices goes over all its adapters: each device has its part.
   if (fullest_node > 0)
-    time = std::max(time,
-                    training::message(machine, node, fullest_node * weight_bytes / static_cast<double>(node)).time_s);
+    time = std::max(
+        time,
+        training::message(machine, 0, node, node, fullest_node * weight_bytes / static_cast<double>(node)).time_s);
   return time;
 }
 

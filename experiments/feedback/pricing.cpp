@@ -35,7 +35,7 @@ double forward_s(const training::StepCosts& step) {
     once += stage.forward_s();
     slowest = std::max(slowest, stage.forward_s());
   }
-  once += step.activation_s * static_cast<double>(step.stages.size() - 1);
+  once += step.messages.through(std::ssize(step.stages)).time_s;
   return once + static_cast<double>(step.plan.micro_batches - 1) * slowest;
 }
 
@@ -195,7 +195,8 @@ CallWork CallPricer::generated(std::size_t kind, const Shape& shape, std::int64_
   if (shape.pipeline == 1) return {stage, joules};
   const double bytes = static_cast<double>(segment.tokens * own.transformer.config.hidden_size) *
                        static_cast<double>(hw::bytes_of(own.transformer.dtype)) / static_cast<double>(shape.tensor);
-  const hw::GroupCost message = training::message(config_.machine, shape.data * shape.tensor, bytes);
+  const hw::GroupCost message =
+      training::slowest_message(config_.machine, shape.data * shape.tensor, shape.pipeline, bytes);
   return {stage + message.time_s, joules + message.energy_j * static_cast<double>((shape.pipeline - 1) * shape.tensor)};
 }
 
@@ -296,7 +297,7 @@ double CallPricer::inference_j(std::size_t kind, const Shape& shape, std::int64_
   const std::int64_t copy = config_.params.workload.sequences / shape.data;
   const training::Plan plan = plan_of(shape, copy, micro_batches);
   const training::StepCosts costs = step(kind, plan);
-  double once = costs.activation_j * static_cast<double>(plan.pipeline - 1);
+  double once = costs.messages.through(plan.pipeline).energy_j;
   for (const training::StageCosts& stage : costs.stages)
     for (const training::ChunkCosts& chunk : stage.chunks) once += chunk.forward.energy_j;
   return once * static_cast<double>(plan.stage_ranks() * micro_batches);
@@ -308,7 +309,9 @@ CallWork CallPricer::run_training(std::size_t kind, const Shape& shape, std::int
   const training::StepCosts costs = step(kind, plan);
   const training::StepRun run =
       training::run_step(costs, *config_.schedule.make(), tick_scale(config_.params.run.tick_s));
-  double of_rank = costs.activation_j * static_cast<double>(run.messages.size());
+  double of_rank = 0;
+  for (const training::MessageRun& message : run.messages)
+    of_rank += costs.messages.between(message.from, message.to).energy_j;
   for (const training::StageCosts& stage : costs.stages) of_rank += training::stage_energy(stage, micro_batches);
   return CallWork{run.times.time_s, of_rank * static_cast<double>(plan.stage_ranks())}.times(
       static_cast<double>(work.minibatches));

@@ -176,7 +176,7 @@ std::optional<StepPredictor::Prediction> StepPredictor::predict(const MeasuredSt
     const auto reserved =
         training::reserved_memory(model.table->graph(share.tensor, share.sequence, share.experts, share.step_casts),
                                   model.table->sizes(share), own, out.costs.stages[s], own.again(stage, layers[s]),
-                                  training::passes_of(out.run, plan, stage), machine_.device.memory_bytes);
+                                  training::passes_of(out.run, stage), machine_.device.memory_bytes);
     if (reserved) out.reserved.push_back(*reserved);
   }
   return out;

@@ -88,6 +88,7 @@ class Importer : private ArgumentReader {
     if (weights == "cpu" && stage == 3) {
       plan.set("offload_weights", Node::array()).push(Node::real(1));
       set_host_link(root);
+      note("weights come from the host over PCIe 5.0 x16: set machine.host_link to yours");
     } else if (!weights.empty() && weights != "none") {
       ignore("zero_optimization.offload_param.device", weights);
     }

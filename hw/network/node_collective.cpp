@@ -176,8 +176,14 @@ GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double byt
     const CollectiveCost inside = library_collective(fabric.link, LibraryCall::send_recv, 2, whole_bytes(bytes));
     return {inside.time_s, inside.link_energy_j};
   }
-  const double adapters =
-      static_cast<double>(fabric.nics) * achieved_bandwidth(*fabric.nic) / static_cast<double>(fabric.devices);
+  return message_between_nodes(fabric, fabric.devices, bytes);
+}
+
+GroupCost message_between_nodes(const NodeFabric& fabric, std::int64_t senders, double bytes) {
+  if (!(bytes > 0)) return {};
+  const auto nics = static_cast<double>(fabric.nics);
+  const double own = std::min(1.0, nics / static_cast<double>(senders));
+  const double adapters = std::max(own, nics / static_cast<double>(fabric.devices)) * achieved_bandwidth(*fabric.nic);
   return {fabric.link.peer.send_base_s + message_latency(*fabric.nic) + bytes / adapters, bytes * fabric.nic->byte_j};
 }
 

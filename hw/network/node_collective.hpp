@@ -50,6 +50,10 @@ GroupCost routed_exchange(const NodeFabric& fabric, const RankGroup& group, doub
 /// node it is node_collective's all-to-all.
 GroupCost uneven_exchange(const NodeFabric& fabric, const RankGroup& group, std::span<const double> bytes);
 
+/// A message to a rank of another node, of so many ranks of a node at once: each has an adapter of its own where there
+/// are as many, else its share of all.
+GroupCost message_between_nodes(const NodeFabric& fabric, std::int64_t senders, double bytes);
+
 /// A message to the rank that is `stride` devices further, every rank at once.
 GroupCost node_message(const NodeFabric& fabric, std::int64_t stride, double bytes);
 

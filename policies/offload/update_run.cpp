@@ -149,8 +149,8 @@ UpdateRun update_run(const UpdateOrder& order, const OffloadView& view, const Up
   const auto widened =
       static_cast<double>(rates.gradient_bytes < 4 ? out.host_parameters + out.fetched_parameters : out.sent_gradients);
   // The host widens what it waits for; what goes beside the backward pass is widened by the device, and twice as long.
-  const auto bytes = static_cast<std::int64_t>(std::llround(count * rates.weight_bytes));
-  const std::int64_t sent = order.gradients_wait ? bytes : 2 * bytes;
+  const auto bytes = static_cast<std::int64_t>(std::llround(count * rates.gradient_bytes));
+  const std::int64_t sent = order.gradients_wait || rates.gradient_bytes >= 4 ? bytes : 2 * bytes;
   out.down_bytes += sent;
   out.gradients_s = hw::transfer_time(*rates.link, sent, 1, hw::LinkDirection::reverse) +
                     (order.gradients_wait ? widened * rates.widen_s : 0);

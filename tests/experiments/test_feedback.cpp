@@ -107,7 +107,7 @@ TEST_CASE("feedback: weights move only where they are not") {
   const FeedbackConfig all = read({"machine.devices.0.count=8"});
   const double bytes = 8e9;
   const auto move = [&](const Layout& from, const Layout& to) { return move_s(all.machine, bytes, from, to); };
-  const auto local = [&](double share) { return training::message(all.machine, 1, share * bytes).time_s; };
+  const auto local = [&](double share) { return training::message(all.machine, 0, 1, 1, share * bytes).time_s; };
   CHECK(move({0, {4, 1, 1}}, {0, {4, 1, 1}}) == 0);
   CHECK(move({0, {4, 1, 1}}, {0, {1, 1, 4}}) == 0);  // each has all and keeps a quarter
   CHECK(move({0, {1, 1, 4}}, {0, {4, 1, 1}}) == Approx(local(0.75)));
@@ -116,7 +116,7 @@ TEST_CASE("feedback: weights move only where they are not") {
   CHECK(move({0, {1, 1, 2}}, {2, {1, 1, 2}}) == Approx(local(0.5)));
   // To another node all weights go over its four adapters, a quarter each; there every device then has all.
   CHECK(move({0, {4, 1, 1}}, {4, {4, 1, 1}}) ==
-        Approx(std::max(local(1), training::message(all.machine, 4, bytes / 4).time_s)));
+        Approx(std::max(local(1), training::message(all.machine, 0, 4, 4, bytes / 4).time_s)));
 }
 
 TEST_CASE("feedback: no device runs two calls, calls keep their order, each runs once an iteration") {

@@ -131,7 +131,7 @@ TEST_CASE("A plan's own arguments for Megatron-LM are that plan again", "[proper
     if (random.below(4) == 0) given.recompute = Recompute::selective;
     given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     given.overlap_gradients = random.below(2) == 1;
-    if (random.below(4) == 0) given.offload_optimizer = {one_of<double>(random, {0.25, 1})};
+    if (given.zero != Zero::none && random.below(4) == 0) given.offload_optimizer = {one_of<double>(random, {0.25, 1})};
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
     const training::Plan plan = training::make_plan(given, gpus, 64, why);
@@ -163,7 +163,8 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
     training::PlanParams given = drawn(random, one_of<std::int64_t>(random, {1, 2}));
     given.sequence_parallel = given.tensor_parallel > 1;
     given.context_exchange = one_of(random, {training::ContextExchange::ring, training::ContextExchange::all_gather});
-    if (random.below(4) == 0) given.offload_weights = given.offload_gradients = given.offload_optimizer = {1};
+    if (given.zero != Zero::none && random.below(4) == 0)
+      given.offload_weights = given.offload_gradients = given.offload_optimizer = {1};
     given.expert_parallel = one_of<std::int64_t>(random, {1, 2});
     const std::int64_t gpus = 2 * given.tensor_parallel * given.context_parallel * given.pipeline_parallel;
     std::optional<std::string> why;
@@ -188,8 +189,18 @@ TEST_CASE("A plan's own arguments for torchtitan are that plan again", "[propert
   // Stages that differ, or some of the three, have no argument.
   std::optional<std::string> why;
   training::PlanParams some{{}, {.offload_weights = {1}, .offload_optimizer = {1}}};
-  const auto flags = training::torchtitan_flags(training::make_plan(some, 1, 1, why), {});
-  CHECK(std::ranges::find(flags, "--training.enable_cpu_offload") == flags.end());
+  some.zero = Zero::weights;
+  const auto says = [&] {
+    const auto flags = training::torchtitan_flags(training::make_plan(some, 2, 2, why), {});
+    return std::ranges::find(flags, "--training.enable_cpu_offload") != flags.end();
+  };
+  CHECK_FALSE(says());
+  some.offload_gradients = {1};
+  CHECK(says());
+  some.zero = Zero::none;  // FSDP alone has the argument, as Megatron-LM's distributed optimizer has its own
+  CHECK_FALSE(says());
+  const auto megatron = training::megatron_flags(training::make_plan(some, 2, 2, why), {.layers = 2});
+  CHECK(std::ranges::find(megatron, "--optimizer-cpu-offload") == megatron.end());
 }
 
 TEST_CASE("Experts by Megatron-LM's arguments", "[unit][training]") {

@@ -58,14 +58,14 @@ training::TrainingMachine slow_links() {
 TEST_CASE("A ring hides keys and values behind the block before, and shows what is left", "[unit]") {
   const training::TrainingMachine machine = slow_links();
   const LayerShare share{.context = 4};
-  const double step = training::message(machine, 1, 1000).time_s;
+  const double step = training::message(machine, 0, 1, 1, 1000).time_s;
   REQUIRE(step > 0);
   // Three steps; a block of attention takes a fourth of the rank's.
   CHECK(training::attention_exchange(machine, share, 500, 1000, 4 * step, false).time_s == 0);
   CHECK(training::attention_exchange(machine, share, 500, 1000, 2 * step, false).time_s == Approx(3 * step / 2));
   CHECK(training::attention_exchange(machine, share, 500, 1000, 0, false).time_s == Approx(3 * step));
   // Backward their gradients come along.
-  const double both = training::message(machine, 1, 2000).time_s;
+  const double both = training::message(machine, 0, 1, 1, 2000).time_s;
   CHECK(training::attention_exchange(machine, share, 500, 1000, 0, true).time_s == Approx(3 * both));
 }
 

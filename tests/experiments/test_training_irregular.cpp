@@ -79,7 +79,7 @@ TEST_CASE("leaf switches: what stays under one is as before, what leaves it has 
   const training::TrainingResult without = result("", stages);
   CHECK(with.costs.stages[1].gradients_s == without.costs.stages[1].gradients_s);
   CHECK(with.costs.stages[1].shared_s > without.costs.stages[1].shared_s);  // of the table that both ends read
-  CHECK(with.costs.activation_s > without.costs.activation_s);
+  CHECK(with.costs.messages.longest_s() > without.costs.messages.longest_s());
   // Leaves of three nodes cut through the stages.
   CHECK(result(R"(, "spine": {"leaf_nodes": 3, "oversubscription": 4})", stages).costs.stages[1].gradients_s >
         without.costs.stages[1].gradients_s);
@@ -311,6 +311,45 @@ TEST_CASE("Two groups of one part are planned as one group", "[unit][training]")
   CHECK(best(two).find("stage_layers")->as_string() == best(one).find("stage_layers")->as_string());
   // Nor are fewer devices than there are looked at: which would be left out?
   CHECK(plans_on(kBoth, R"({"devices": [8]})").at("status")->as_string() == "infeasible");
+}
+
+TEST_CASE("Messages between stages cost what lies between their ranks", "[unit][training]") {
+  // Eight stages of two ranks on two nodes of eight: the fourth hop leaves the node, over one adapter of its own each.
+  const training::TrainingConfig config = read_groups(R"([{"part": "h100-sxm5-80gb", "count": 16}])");
+  const training::TrainingMachine& machine = config.machine;
+  const double bytes = 1e8;
+  const double inside = training::message(machine, 0, 2, 2, bytes).time_s;
+  const double across = training::message(machine, 6, 8, 2, bytes).time_s;
+  CHECK(across > 3 * inside);
+  CHECK(training::message(machine, 8, 10, 2, bytes).time_s == inside);
+  CHECK(across == Approx(training::message(machine, 0, 8, 8, bytes).time_s));  // eight adapters, a rank each
+  CHECK(training::slowest_message(machine, 2, 4, bytes).time_s == inside);
+  CHECK(training::slowest_message(machine, 2, 8, bytes).time_s == across);
+  training::StageTables tables(machine, config.model);
+  const training::Plan plan{.tensor = 2, .pipeline = 8, .data = 1, .micro_batch = 1, .micro_batches = 8};
+  const training::StageMessages messages = stage_messages(tables.table().costs(plan.share()), machine, plan);
+  REQUIRE(messages.hops.size() == 7);
+  for (std::int64_t s = 0; s < 7; ++s) CHECK((messages.hop(s).time_s > messages.hop(0).time_s) == (s == 3));
+  CHECK(messages.wrap.time_s == messages.hop(3).time_s);
+  CHECK(messages.longest_s() == messages.hop(3).time_s);
+  CHECK(messages.through(8).time_s == Approx(6 * messages.hop(0).time_s + messages.hop(3).time_s));
+  // With one adapter two ranks share it; whole nodes, and pipelines inside one, have one kind of hop.
+  training::TrainingMachine narrow = machine;
+  narrow.nics->count = 1;
+  CHECK(training::message(narrow, 6, 8, 2, bytes).time_s > 1.9 * across);
+  for (const std::int64_t tensor : {1, 8}) {
+    const training::Plan even{.tensor = tensor, .pipeline = 2, .data = 1};
+    CHECK(stage_messages(tables.table().costs(even.share()), machine, even).hops.empty());
+  }
+  // The event run pays the hop that is there.
+  const training::StepCosts costs = tables.step(plan, {2, 2, 2, 2, 2, 2, 2, 2});
+  const auto schedule = test_systems()
+                            .registry<policies::ScheduleRegistry>()
+                            .prepare("1f1b", nullptr, {}, *std::make_unique<sim::Faults>())
+                            .make();
+  for (const training::MessageRun& message : run_step(costs, *schedule, sim::TickScale(1)).messages)
+    CHECK(sim::TickScale(1).seconds(message.end - message.start) ==
+          Approx(messages.between(message.from, message.to).time_s).epsilon(1e-6));
 }
 
 }  // namespace test_training_irregular

@@ -317,4 +317,117 @@ TEST_CASE("Where blocks of other streams count, nothing is said of reserved memo
   CHECK(hosted("").at("memory_bytes.reserved") == nullptr);  // no allocator
 }
 
+TEST_CASE("A table that embedding and head share is allocated once, buckets beside gradients", "[unit][training]") {
+  const auto reserved = [](const std::string& tied, const std::string& plan, int devices) {
+    sim::Node root = sim::parse_json(R"({"system": "training",
+      "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": )" +
+                                         std::to_string(devices) + R"(}], "allocator": "caching"},
+      "model": {"builder": {"policy": "decoder", "decoder": {"layers": 2, "hidden": 1024, "intermediate": 4096,
+                "heads": 8, "kv_heads": 8, "head_dim": 128, "vocab": 128000, "tied": )" +
+                                         tied + R"(, "loss": true}}},
+      "workload": {"sequence": 16, "global_batch": 2}, "plan": {)" +
+                                         plan + "}}",
+                                     "training.json");
+    const sim::Node summary = read_experiment(test_systems(), root)->run({}).summary;
+    const double own = of_stage(summary, 0, "memory_bytes.reserved"),
+                 needed = of_stage(summary, 0, "memory_bytes.peak");
+    CHECK(own > needed);
+    CHECK(own < 1.1 * needed);
+    return own;
+  };
+  // 128,000 x 1,024 parameters once more: weights, gradients, fp32 copies and moments, 16 bytes each; the shared table's
+  // gradient is the sum of two, which are there for a moment.
+  const double more = reserved("false", "", 1) - reserved("true", "", 1), table = 128000.0 * 1024;
+  CHECK(more >= 13.9 * table);
+  CHECK(more <= 16.1 * table);
+  const std::string buckets = R"("gradient_buckets": true)";
+  const double parameters = 2 * (4.0 * 1024 * 1024 + 3.0 * 1024 * 4096) + 2.0 * 128000 * 1024;
+  CHECK(reserved("false", buckets, 2) - reserved("false", "", 2) == Approx(2 * parameters).epsilon(0.05));
+}
+
+TEST_CASE("A schedule that keeps all micro-batches reserves for all", "[unit][training]") {
+  const auto with = [](int batch) {
+    sim::Node root = sim::parse_json(R"({"system": "training",
+      "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 2}], "allocator": "caching"},
+      "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
+                "heads": 8, "kv_heads": 8, "head_dim": 128, "vocab": 32000, "tied": false, "loss": true}}},
+      "policies": {"schedule": {"policy": "gpipe"}}, "plan": {"pipeline_parallel": 2, "recompute": "full"},
+      "workload": {"sequence": 4096, "global_batch": )" +
+                                         std::to_string(batch) + "}}",
+                                     "training.json");
+    return read_experiment(test_systems(), root)->run({}).summary;
+  };
+  for (const int batch : {4, 60}) {
+    const sim::Node summary = with(batch);
+    CHECK(of_stage(summary, 0, "memory_bytes.reserved") > of_stage(summary, 0, "memory_bytes.peak"));
+  }
+}
+
+TEST_CASE("What an allocator's blocks come to is not searched over", "[unit][training]") {
+  const std::string head = R"({"system": ")", machine = R"(", "machine": {"devices": [{"part": "h100-sxm5-80gb"}],
+      "allocator": "caching"}, "model": {"builder": {"policy": "decoder", "decoder": {"layers": 2, "hidden": 256,
+      "intermediate": 1024, "heads": 4, "kv_heads": 4, "head_dim": 64, "vocab": 1000, "loss": true}}})";
+  const auto fault = [&](const std::string& system, const std::string& rest) {
+    try {
+      return read_experiment(test_systems(), sim::parse_json(head + system + machine + rest + "}", "t.json"))
+          ->run({})
+          .summary.find("reason")
+          ->as_string();
+    } catch (const sim::ConfigError& error) {
+      return error.faults().front().text();
+    }
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(fault("training_plans", ""), Contains("/machine/allocator: expected none: plans are compared by"));
+  CHECK_THAT(fault("training", R"(, "plan": {"best_by": "time"})"), Contains("/plan/best_by: expected no machine.all"));
+  CHECK_THAT(fault("training", R"(, "workload": {"sequence": 64, "largest_batch": true})"),
+             Contains("the largest batch by what an allocator reserves is not modelled"));
+}
+
+TEST_CASE("Gradients of states that the host updates lie in its memory; buckets and fp32 stay what they are",
+          "[unit][training]") {
+  const std::string host = R"(, "policies": {"offload": {"policy": "host"}})";
+  const auto with = [&](const std::string& plan) {
+    sim::Node root = sim::parse_json(R"({"system": "training",
+      "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 2}], "host_link": "pcie5-x16",
+                  "host_update": {"adam": "7.2e9 1/s", "cast": "36e9 1/s", "widen": "3.8e9 1/s", "staging": "95 GB/s"}},
+      "model": {"builder": {"policy": "decoder", "decoder": {"layers": 4, "hidden": 1024, "intermediate": 4096,
+                "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
+      "workload": {"sequence": 64, "global_batch": 2}, "plan": {)" +
+                                         plan + "}" + host + "}",
+                                     "training.json");
+    return read_experiment(test_systems(), root)->run({}).summary;
+  };
+  const sim::Node away = with(R"("offload_optimizer": [1])"), kept = with("");
+  CHECK(of_stage(away, 0, "memory_bytes.gradients") == 0);
+  CHECK(of_stage(away, 0, "host_bytes.gradients") == of_stage(kept, 0, "memory_bytes.gradients"));
+  // In fp32 already: nothing is widened for the update, however little is in the host's memory.
+  const std::string wide = R"("gradients_fp32": true, "update_apart": true, "zero": "optimizer")";
+  CHECK(of_stage(with(wide + R"(, "offload_gradients": [0.01])"), 0, "memory_bytes.peak") <=
+        of_stage(with(wide), 0, "memory_bytes.peak") * 1.02);
+  // A second copy of the gradients in buckets is whole.
+  const auto buckets = [&](const std::string& more) {
+    return of_stage(with(R"("gradient_buckets": true)" + more), 0, "memory_bytes.buffers");
+  };
+  CHECK(buckets(R"(, "offload_gradients": [1])") > buckets(""));
+}
+
+TEST_CASE("More layers run again where activations wait for the link", "[unit][training]") {
+  // A link of 1 GB/s: with nothing run again its way decides; running again sends the layers' inputs alone.
+  sim::Node root = sim::parse_json(R"({"system": "training_plans",
+    "machine": {"devices": [{"part": "h100-sxm5-80gb", "count": 2}], "host_link": "pcie3-x16"},
+    "model": {"builder": {"policy": "decoder", "decoder": {"layers": 8, "hidden": 1024, "intermediate": 4096,
+              "heads": 16, "kv_heads": 16, "head_dim": 64, "vocab": 32000, "tied": false, "loss": true}}},
+    "workload": {"sequence": 4096, "global_batch": 8},
+    "plans": {"stages": "apart", "pipeline_parallel": [2], "tensor_parallel": [1], "micro_batch": [1],
+              "interleave": [1], "recompute": ["none", "full"], "offload_activations": [1]}})",
+                                   "plans.json");
+  const sim::Node found = read_experiment(test_systems(), root)->run({}).summary;
+  const sim::Node& best = found.find("training_plans")->items().front();
+  CHECK(best.find("stage_recompute_layers")->as_string() != "0|0");
+  for (const sim::Node& other : found.find("training_plans")->items())
+    if (other.find("stages_alike")->as_boolean())
+      CHECK(best.find("closed_form_s")->as_number() <= other.find("closed_form_s")->as_number() * (1 + 1e-9));
+}
+
 }  // namespace test_training_memory

@@ -23,7 +23,7 @@ namespace {
 StepCosts uniform(std::int64_t stages, std::int64_t micro_batches, double f, double b, double transfer = 0) {
   StepCosts costs;
   costs.plan = Plan{.pipeline = stages, .micro_batches = micro_batches};
-  costs.activation_s = transfer;
+  costs.messages.next.time_s = costs.messages.wrap.time_s = transfer;
   for (std::int64_t s = 0; s < stages; ++s) {
     ChunkCosts chunk;
     chunk.layers = 1;

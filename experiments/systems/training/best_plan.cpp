@@ -59,6 +59,10 @@ void take_best_plan(const sim::Node& node, const sim::RegistrySet& registries, T
     faults.add(place, "expected equal nodes: plans are compared on those");
     return;
   }
+  if (machine.allocator != Allocator::none) {
+    faults.add(place, "expected no machine.allocator: plans are compared by their tensors");
+    return;
+  }
   if (config.params.plan.by_stage()) {
     faults.add(place, "expected one share for all stages where the plan offloads: plans differ in stages");
     return;

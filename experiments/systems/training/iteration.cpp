@@ -64,7 +64,7 @@ class StepGraph {
               .forward = costs.stages.front().chunks.front().forward_s(),
               .backward_input = pass_s(costs.stages.front().chunks.front(), PassKind::backward_input),
               .backward_weight = pass_s(costs.stages.front().chunks.front(), PassKind::backward_weight),
-              .transfer = costs.activation_s},
+              .transfer = costs.messages.longest_s()},
         routes_(schedule.routes(view_)),
         order_(schedule.order(view_)) {}
 
@@ -144,9 +144,8 @@ class StepGraph {
       graph_.add_dependency(from, to);
       return;
     }
-    const bool next = source.device + 1 == target.device || target.device + 1 == source.device;
-    const TaskId message = graph_.add(
-        {.duration = scale_.duration(next ? costs_.activation_s : costs_.wrap_s), .on = {link}, .after = {from}});
+    const double time = costs_.messages.between(source.device, target.device).time_s;
+    const TaskId message = graph_.add({.duration = scale_.duration(time), .on = {link}, .after = {from}});
     entries_.push_back(
         {.message = true, .stage = source.device, .to = target.device, .pass = {kind, micro_batch, source.chunk}});
     graph_.add_dependency(message, to);
@@ -248,7 +247,7 @@ std::vector<std::vector<KeptBytes>> kept_over_time(const StepCosts& costs, const
   return stages;
 }
 
-StepTimes closed_form(const Plan& plan, double activation_s, std::span<const StageCosts* const> stages_at) {
+StepTimes closed_form(const Plan& plan, const StageMessages& messages, std::span<const StageCosts* const> stages_at) {
   StepTimes times;
   const auto micro = static_cast<double>(plan.micro_batches), chunks = static_cast<double>(plan.chunks);
   const std::size_t stages = stages_at.size();
@@ -266,16 +265,20 @@ StepTimes closed_form(const Plan& plan, double activation_s, std::span<const Sta
   }
   // A stage is reached through those before it, does its passes, and waits for the first gradient from those after it,
   // less what it runs ahead meanwhile; the stage that ends last decides.
-  double slowest = 0, fill = 0;
+  double slowest = 0, fill = 0, hops_before = 0, hops_after = 2 * messages.through(std::ssize(stages_at)).time_s;
   std::size_t busiest = 0;
   for (std::size_t s = 0; s < stages; ++s) {
     after -= whole[s];
-    const double later = static_cast<double>(stages - 1 - s), hops = 2 * activation_s;
+    const double later = static_cast<double>(stages - 1 - s);
     const double ahead = std::min(later, micro - 1);
-    const double waits = std::max(0.0, after + later * hops - ahead * forward[s]);
-    const double idle = (before + waits) / chunks + static_cast<double>(s) * hops;
+    const double waits = std::max(0.0, after + hops_after - ahead * forward[s]);
+    const double idle = (before + waits) / chunks + hops_before;
     if (micro * whole[s] + idle > slowest + fill) slowest = micro * whole[s], fill = idle, busiest = s;
     before += whole[s];
+    if (s + 1 == stages) break;
+    const double hop = 2 * messages.hop(static_cast<std::int64_t>(s)).time_s;
+    hops_before += hop;
+    hops_after -= hop;
   }
   const StageCosts& stage = *stages_at[busiest];
   for (const ChunkCosts& chunk : stage.chunks) {
@@ -302,7 +305,7 @@ StepTimes closed_form(const Plan& plan, double activation_s, std::span<const Sta
 StepTimes closed_form(const StepCosts& costs) {
   std::vector<const StageCosts*> stages;
   for (const StageCosts& stage : costs.stages) stages.push_back(&stage);
-  return closed_form(costs.plan, costs.activation_s, stages);
+  return closed_form(costs.plan, costs.messages, stages);
 }
 
 StepRun run_step(const StepCosts& costs, const policies::PipelineSchedule& schedule, sim::TickScale scale) {

@@ -93,13 +93,27 @@ StageCosts slowed(StageCosts stage, double slower);
 /// for the messages between stages.
 double stage_energy(const StageCosts& stage, std::int64_t micro_batches);
 
+/// Messages of activations between stages, of a rank.
+struct StageMessages {
+  hw::GroupCost next;               ///< from a stage to the next, where all hops are alike
+  std::vector<hw::GroupCost> hops;  ///< from stage s to s + 1; empty: all are `next`
+  hw::GroupCost wrap;               ///< from the last to the first, where stages have several chunks
+
+  const hw::GroupCost& hop(std::int64_t s) const { return hops.empty() ? next : hops[static_cast<std::size_t>(s)]; }
+  const hw::GroupCost& between(std::int64_t a, std::int64_t b) const {
+    if (a + 1 == b || b + 1 == a) return hop(std::min(a, b));
+    return wrap;
+  }
+  /// Of all hops of a pipeline, one after the other; of the longest.
+  hw::GroupCost through(std::int64_t stages) const;
+  double longest_s() const;
+};
+
 /// Everything that decides a step, beside the schedule.
 struct StepCosts {
   Plan plan;
   std::vector<StageCosts> stages;
-  double activation_s = 0;  ///< of a message from a stage to the next
-  double activation_j = 0;  ///< of sending it
-  double wrap_s = 0;        ///< from the last to the first, where stages have several chunks
+  StageMessages messages;
 };
 
 /// Whether anybody else holds parameters of this rank.
@@ -107,8 +121,7 @@ bool has_copies(const ModelCosts& model, const Plan& plan);
 /// Stage `s` of the plan, with so many layers.
 StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                        std::int64_t layers);
-/// Fills the times of messages between stages.
-void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step);
+StageMessages stage_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan);
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
                      const std::vector<std::int64_t>& layers);
 
@@ -127,7 +140,7 @@ struct StepTimes {
 /// faster; the run is slower where stages hold each other up.
 StepTimes closed_form(const StepCosts& costs);
 /// The same for stages that may be one object: a planner has three kinds, whatever the pipeline's length.
-StepTimes closed_form(const Plan& plan, double activation_s, std::span<const StageCosts* const> stages);
+StepTimes closed_form(const Plan& plan, const StageMessages& messages, std::span<const StageCosts* const> stages);
 
 /// What an event run adds.
 struct PassRun {

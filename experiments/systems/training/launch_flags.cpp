@@ -68,7 +68,8 @@ std::vector<std::string> megatron_flags(const Plan& plan, const LaunchedModel& m
   if (plan.overlap_gathers && plan.zero != Zero::none && plan.copies() > 1)
     flags.emplace_back("--overlap-param-gather");
   if (plan.overlap_gradients && plan.copies() > 1) flags.emplace_back("--overlap-grad-reduce");
-  if (const auto share = one_share(plan.offload_optimizer).value_or(0); share > 0) {
+  // Its distributed optimizer alone can leave states to the host.
+  if (const auto share = one_share(plan.offload_optimizer).value_or(0); share > 0 && plan.zero != Zero::none) {
     flags.emplace_back("--optimizer-cpu-offload");
     flags.push_back(fmt::format("--optimizer-offload-fraction {:g}", share));
     flags.emplace_back("--use-precision-aware-optimizer");
@@ -109,7 +110,7 @@ std::vector<std::string> torchtitan_flags(const Plan& plan, const LaunchedModel&
         fmt::format("--parallelism.pipeline_parallel_schedule {}", plan.chunks > 1 ? "Interleaved1F1B" : "1F1B"));
     flags.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size {}", plan.micro_batch));
   }
-  if (one_share(plan.offload_weights) == 1.0 && one_share(plan.offload_gradients) == 1.0 &&
+  if (shards && one_share(plan.offload_weights) == 1.0 && one_share(plan.offload_gradients) == 1.0 &&
       one_share(plan.offload_optimizer) == 1.0)
     flags.emplace_back("--training.enable_cpu_offload");
   flags.push_back(fmt::format("--activation_checkpoint.mode {}", plan.recompute == Recompute::none   ? "none"

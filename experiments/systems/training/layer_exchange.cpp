@@ -27,7 +27,7 @@ hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShar
   switch (share.exchange) {
     case ContextExchange::ring: {
       // A block of keys and values (and, backward, of their gradients) a step, while the block before is worked on.
-      const hw::GroupCost step = message(machine, share.tensor, (backward ? 2 : 1) * pairs);
+      const hw::GroupCost step = slowest_message(machine, share.tensor, share.context, (backward ? 2 : 1) * pairs);
       const double waits = std::max(0.0, step.time_s / machine.in_situ.overlapped - attention_s / ranks);
       return {(ranks - 1) * waits, (ranks - 1) * step.energy_j};
     }

@@ -130,15 +130,33 @@ hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGrou
   return in_situ(machine, hw::routed_exchange(fabric, group, bytes, choices, most_nodes));
 }
 
-hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes) {
+hw::GroupCost message(const TrainingMachine& machine, std::int64_t from, std::int64_t to, std::int64_t ranks,
+                      double bytes) {
+  // Of ranks in a row the first or the last crosses wherever any does.
+  const auto crosses = [&](std::int64_t size) {
+    return from / size != to / size || (from + ranks - 1) / size != (to + ranks - 1) / size;
+  };
   const NodeNics* nics = nullptr;
-  if (machine.mixed) {  // pairs overlap, so each rank begins one
-    for (std::int64_t rank = 0; rank + stride < machine.devices; ++rank)
-      nics = slower(nics, pair_nics(machine, rank, rank + stride));
-  }
-  // Some pair of neighbours is on two leaves as soon as there are two.
-  if (machine.spine && machine.devices > machine.spine->leaf_nodes * machine.node_devices) nics = &machine.spine->nics;
-  return in_situ(machine, hw::node_message(machine.fabric(nics), stride, bytes));
+  if (machine.mixed)
+    for (std::int64_t i = 0; i < ranks && std::max(from, to) + i < machine.devices; ++i)
+      nics = slower(nics, pair_nics(machine, from + i, to + i));
+  if (machine.spine && crosses(machine.spine->leaf_nodes * machine.node_devices)) nics = &machine.spine->nics;
+  const hw::NodeFabric fabric = machine.fabric(nics);
+  if (fabric.nic == nullptr || !crosses(machine.node_devices))
+    return in_situ(machine, hw::node_message(fabric, 1, bytes));
+  return in_situ(machine, hw::message_between_nodes(fabric, std::min(ranks, machine.node_devices), bytes));
+}
+
+hw::GroupCost slowest_message(const TrainingMachine& machine, std::int64_t ranks, std::int64_t groups, double bytes) {
+  const auto hop = [&](std::int64_t group) {
+    return message(machine, group * ranks, (group + 1) * ranks, ranks, bytes);
+  };
+  if (!machine.mixed && !machine.spine)  // the first that leaves a node, where one does
+    return hop(ranks * groups <= machine.node_devices ? 0 : (machine.node_devices - 1) / ranks);
+  hw::GroupCost slowest;
+  for (std::int64_t group = 0; group + 1 < groups; ++group)
+    if (const hw::GroupCost own = hop(group); own.time_s > slowest.time_s) slowest = own;
+  return slowest;
 }
 
 }  // namespace orrery::experiments::training

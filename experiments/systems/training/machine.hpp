@@ -138,8 +138,11 @@ hw::GroupCost expert_exchange(const TrainingMachine& machine, const hw::RankGrou
 /// Why so many devices cannot share a step: they have no links to each other. Nothing if they can.
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks);
 
-/// A message to the rank that is `stride` further, every rank at once, over the slowest pair's adapters where nodes are
-/// unlike.
-hw::GroupCost message(const TrainingMachine& machine, std::int64_t stride, double bytes);
+/// Messages of so many ranks from `from` on to as many from `to` on, one each and at once: over the links of a node
+/// where all stay in one, else over adapters, the slowest pair's where nodes are unlike.
+hw::GroupCost message(const TrainingMachine& machine, std::int64_t from, std::int64_t to, std::int64_t ranks,
+                      double bytes);
+/// The slowest of the messages from each of so many groups of `ranks`, one behind the other, to the next.
+hw::GroupCost slowest_message(const TrainingMachine& machine, std::int64_t ranks, std::int64_t groups, double bytes);
 
 }  // namespace orrery::experiments::training

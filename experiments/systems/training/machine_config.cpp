@@ -107,14 +107,14 @@ void read_clusters(const Node& machine, const MachineParams& params, Reading& to
 
 void read_links(const Node& machine, const MachineParams& params, Reading& to, sim::Faults& faults) {
   to.machine.node_devices = params.node.devices;
+  if (!params.host_link.empty())
+    to.machine.host_link =
+        read_named_part<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), to.inputs, faults);
   if (!params.clusters.empty()) return read_clusters(machine, params, to, faults);
   if (to.machine.devices > params.node.devices)
     if (const auto nic =
             read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), to.inputs, faults))
       to.machine.nics = NodeNics{*nic, params.node.nics};
-  if (!params.host_link.empty())
-    to.machine.host_link =
-        read_named_part<hw::LinkPart>(params.host_link, place_of(machine, "host_link"), to.inputs, faults);
 }
 
 /// Leaf switches and stragglers.

@@ -74,8 +74,8 @@ std::int64_t offload_parameters(const TrainingMachine& machine, const HostShares
   return held;
 }
 
-void offload_update(const TrainingMachine& machine, const HostShares& shares, std::int64_t parameters,
-                    bool weights_shared, StageCosts& stage) {
+void offload_update(const TrainingMachine& machine, const HostShares& shares, std::int64_t all_ranks,
+                    std::int64_t parameters, bool weights_shared, StageCosts& stage) {
   if (!machine.host_link || parameters <= 0) return;
   if (shares.optimizer <= 0 && shares.weights <= 0 && shares.gradients <= 0) return;
   const auto count = static_cast<double>(parameters), all = static_cast<double>(stage.parameters);
@@ -85,7 +85,7 @@ void offload_update(const TrainingMachine& machine, const HostShares& shares, st
                               .gradient_bytes = static_cast<double>(stage.gradient_bytes) / all,
                               .link = &*machine.host_link};
   if (const auto& host = machine.host_update) {
-    const std::int64_t ranks = std::min(machine.devices, machine.node_devices);
+    const std::int64_t ranks = std::min(all_ranks, machine.node_devices);
     const double own = std::min(host->rank_share, 1 / static_cast<double>(ranks));
     rates.host_s = 1 / (own * host->adam_per_s);
     rates.cast_s = 1 / (own * host->cast_per_s);
@@ -114,10 +114,10 @@ void offload_update(const TrainingMachine& machine, const HostShares& shares, st
 void offload_kept(const HostShares& shares, StageCosts& stage) {
   stage.host_weight_bytes = share_of(shares.weights, stage.weight_bytes);
   stage.weight_bytes -= stage.host_weight_bytes;
-  stage.host_gradient_bytes = share_of(shares.gradients, stage.gradient_bytes);
   // Gradients of states that the host updates go there as they are made.
   const double away = std::max(shares.gradients, stage.host_gradients_s > 0 ? shares.optimizer : 0);
-  stage.gradient_bytes -= share_of(away, stage.gradient_bytes);
+  stage.host_gradient_bytes = share_of(away, stage.gradient_bytes);
+  stage.gradient_bytes -= stage.host_gradient_bytes;
 }
 
 std::int64_t fullest_host(const Plan& plan, std::int64_t node_devices, const std::vector<std::int64_t>& stage_bytes) {

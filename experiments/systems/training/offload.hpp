@@ -32,9 +32,10 @@ std::int64_t offload_parameters(const TrainingMachine& machine, const HostShares
                                 bool sums, ChunkCosts& chunk);
 
 /// The update of a stage with states, weights or gradients in the host's memory, as the machine's policy has it;
-/// `parameters`: whose states the rank has; `weights_shared`: and whose weights it keeps. Moves the bytes of states.
-void offload_update(const TrainingMachine& machine, const HostShares& shares, std::int64_t parameters,
-                    bool weights_shared, StageCosts& stage);
+/// `all_ranks`: of the plan, a node of which shares a host; `parameters`: whose states the rank has; `weights_shared`:
+/// and whose weights it keeps. Moves the bytes of states.
+void offload_update(const TrainingMachine& machine, const HostShares& shares, std::int64_t all_ranks,
+                    std::int64_t parameters, bool weights_shared, StageCosts& stage);
 
 /// What the fullest node's ranks keep in its host's memory; `stage_bytes`: what a rank of each stage keeps there.
 std::int64_t fullest_host(const Plan& plan, std::int64_t node_devices, const std::vector<std::int64_t>& stage_bytes);

@@ -20,6 +20,13 @@ void OffloadParams::set_host_shares(const std::vector<HostShares>& shares) {
   set(offload_activations, &HostShares::activations);
 }
 
+const char* OffloadParams::listed() const {
+  if (offload_weights.size() > 1) return "offload_weights";
+  if (offload_gradients.size() > 1) return "offload_gradients";
+  if (offload_optimizer.size() > 1) return "offload_optimizer";
+  return offload_activations.size() > 1 ? "offload_activations" : nullptr;
+}
+
 Plan make_plan(const PlanParams& params, std::int64_t devices, std::int64_t global_batch,
                std::optional<std::string>& why) {
   Plan plan{.tensor = params.tensor_parallel,

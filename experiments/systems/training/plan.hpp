@@ -103,11 +103,9 @@ struct OffloadParams {
   }
   /// Sets the shares of all stages, `shares` in their order.
   void set_host_shares(const std::vector<HostShares>& shares);
-  /// Whether stages have shares of their own.
-  bool by_stage() const {
-    return std::max({offload_weights.size(), offload_gradients.size(), offload_optimizer.size(),
-                     offload_activations.size()}) > 1;
-  }
+  /// A field that has shares by stage; none: there is none.
+  const char* listed() const;
+  bool by_stage() const { return listed() != nullptr; }
 
   static constexpr auto fields() {
     using sim::Unit;

@@ -403,6 +403,14 @@ class PlanSearch {
   std::int64_t devices_ = 1;
 };
 
+/// Of a rank's messages in a step: every micro-batch crosses from chunk to chunk, there and back.
+double messages_j(const Plan& plan, const StageMessages& messages) {
+  if (plan.pipeline < 2) return 0;
+  const auto chunks = static_cast<double>(plan.chunks);
+  return 2 * static_cast<double>(plan.micro_batches) *
+         (chunks * messages.through(plan.pipeline).energy_j + (chunks - 1) * messages.wrap.energy_j);
+}
+
 /// What a rank of each stage keeps in its host's memory.
 std::vector<std::int64_t> host_bytes(const Plan& plan, const std::vector<const StageCosts*>& stages) {
   std::vector<std::int64_t> all;
@@ -447,13 +455,10 @@ ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& p
   stages.reserve(kind_of.size());
   for (const std::uint8_t kind : kind_of) stages.push_back(&kinds[kind].costs);
   if (plan.host_shares(0).any()) scored.host_bytes = fullest_host(plan, machine.node_devices, host_bytes(plan, stages));
-  StepCosts messages;
-  add_messages(model, machine, plan, messages);
-  scored.times = closed_form(plan, messages.activation_s, stages);
+  const StageMessages messages = stage_messages(model, machine, plan);
+  scored.times = closed_form(plan, messages, stages);
   scored.closed_s = scored.times.time_s;
-  // Every micro-batch crosses from chunk to chunk, there and back.
-  const std::int64_t crossings = plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline * plan.chunks - 1) : 0;
-  scored.energy_j = static_cast<double>(crossings) * messages.activation_j;
+  scored.energy_j = messages_j(plan, messages);
   for (const Kind& kind : kinds)
     scored.energy_j += static_cast<double>(kind.stages) * stage_energy(kind.costs, plan.micro_batches);
   scored.energy_j *= static_cast<double>(plan.stage_ranks());
@@ -466,9 +471,7 @@ ScoredPlan score_stages(StageTables& tables, const Plan& plan, const std::vector
   const StepCosts costs = tables.step(plan, layers);
   scored.times = closed_form(costs);
   scored.closed_s = scored.times.time_s;
-  scored.energy_j =
-      static_cast<double>(plan.pipeline > 1 ? 2 * plan.micro_batches * (plan.pipeline * plan.chunks - 1) : 0) *
-      costs.activation_j * static_cast<double>(plan.stage_ranks());
+  scored.energy_j = messages_j(plan, costs.messages) * static_cast<double>(plan.stage_ranks());
   std::vector<const StageCosts*> stages;
   double fullest = -1;
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
@@ -505,6 +508,7 @@ constexpr std::pair<char, std::vector<double> OffloadParams::*> kOffloadLetters[
 /// What offload_text writes; nothing where it is not that.
 std::optional<OffloadParams> parse_offload(const std::string& text) {
   OffloadParams out;
+  if (text.ends_with('+')) return std::nullopt;
   std::istringstream kinds(text);
   for (std::string kind; std::getline(kinds, kind, '+');) {
     const auto* const letter = std::ranges::find_if(

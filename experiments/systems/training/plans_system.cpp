@@ -273,6 +273,9 @@ class TrainingPlansExperiment final : public ConfigExperiment {
 }  // namespace
 }  // namespace training
 
+/// Combinations of shares in the host's memory, each tried with every plan.
+constexpr int kMostShares = 1024;
+
 System training_plans_system() {
   return {
       .name = "training_plans",
@@ -301,8 +304,19 @@ System training_plans_system() {
                                            {&params.offload_activations, "offload_activations"}})
           if (!config.machine.host_link && std::ranges::any_of(*shares, [](double share) { return share > 0; }))
             faults.add(place_of(node, name), "expected machine.host_link, which leads to the host's memory");
+        const double combinations = std::max<double>(1, static_cast<double>(params.offload_weights.size())) *
+                                    std::max<double>(1, static_cast<double>(params.offload_gradients.size())) *
+                                    std::max<double>(1, static_cast<double>(params.offload_optimizer.size())) *
+                                    std::max<double>(1, static_cast<double>(params.offload_activations.size()));
+        if (combinations > kMostShares)
+          faults.add(place_of(node, "offload_weights"),
+                     fmt::format("expected at most {} combinations of shares in host memory, got {:.0f}", kMostShares,
+                                 combinations));
+        if (config.params.machine.allocator != training::Allocator::none)
+          faults.add(place_of(section(root, "machine"), "allocator"),
+                     "expected none: plans are compared by their tensors, a run of one says what is reserved");
         if (config.params.plan.by_stage())
-          faults.add(place_of(section(root, "plan"), "offload_optimizer"),
+          faults.add(place_of(section(root, "plan"), config.params.plan.listed()),
                      "expected one share for all stages where the plan offloads: plans differ in stages");
         if (!params.explain.empty()) try {
             (void)training::parse_plan(params.explain);

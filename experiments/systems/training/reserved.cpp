@@ -19,9 +19,11 @@ using models::TensorId;
 using models::TensorRole;
 
 /// What is allocated beside storages of the graph.
-constexpr std::int32_t kStream = -1;          // what a part hands to the next
-constexpr std::int32_t kGradientStream = -2;  // its gradient, which the part gets back
-constexpr std::int32_t kAgain = -3;           // the stream of a layer that runs again
+constexpr std::int32_t kStream = -1;             // what a part hands to the next
+constexpr std::int32_t kGradientStream = -2;     // its gradient, which the part gets back
+constexpr std::int64_t kBucket = 25 << 20;       // of PyTorch's DDP
+constexpr std::int64_t kMostLayers = 1'000'000;  // in all passes of a stage: some seconds
+constexpr std::int32_t kAgain = -3;              // the stream of a layer that runs again
 
 /// Whose a storage is, as the part that runs sees it: its own, the part's before it, the chunk's first's or last's.
 enum class Owner : std::uint8_t { own, before, first, last };
@@ -339,21 +341,37 @@ class Rank {
   std::int64_t gradient_bytes(const Parameter& own) const {
     return plan_.gradients_fp32 ? 4 * own.elements : own.bytes;
   }
+  /// Parameters of the rank, with their positions; a table that embedding and head both read is there once.
   template <class Act>
   void each_parameter(Act act) const {
-    for (const Position& at : positions_)
-      if (at.there)
-        for (const Parameter& own : programs_.parameters(at.part)) act(own);
+    const bool first =
+        std::ranges::any_of(positions_, [](const Position& at) { return at.there && at.part == PartName::embedding; });
+    const std::vector<Parameter>& tables = programs_.parameters(PartName::embedding);
+    for (std::int64_t at = 0; at < std::ssize(positions_); ++at) {
+      const Position& position = positions_[static_cast<std::size_t>(at)];
+      if (!position.there) continue;
+      for (const Parameter& own : programs_.parameters(position.part)) {
+        const bool again = position.part == PartName::head && first &&
+                           std::ranges::any_of(tables, [&](const Parameter& table) { return table.id == own.id; });
+        if (!again) act(own, at);
+      }
+    }
   }
 
   void keep(std::int64_t bytes) { (void)allocator_.allocate(std::max<std::int64_t>(1, bytes)); }
 
   void set_up() {
-    each_parameter([&](const Parameter& own) { keep(own.bytes); });
-    each_parameter([&](const Parameter& own) {
+    std::int64_t gradients = 0;
+    each_parameter([&](const Parameter& own, std::int64_t) {
+      keep(own.bytes);
+      gradients += gradient_bytes(own);
+    });
+    for (std::int64_t left = plan_.gradient_buckets && plan_.copies() > 1 ? gradients : 0; left > 0; left -= kBucket)
+      keep(std::min(left, kBucket));
+    each_parameter([&](const Parameter& own, std::int64_t) {
       if (own.states > 2) keep(state_share(4 * own.elements));  // the fp32 copy
     });
-    if (!plan_.gradients_anew) each_parameter([&](const Parameter& own) { keep(gradient_bytes(own)); });
+    if (!plan_.gradients_anew) each_parameter([&](const Parameter& own, std::int64_t) { keep(gradient_bytes(own)); });
   }
 
   void put(const Key& key, std::int64_t bytes) {
@@ -464,17 +482,14 @@ class Rank {
   void update(bool first) {
     std::vector<Block> wide;
     std::int64_t largest = 0;
-    for (std::int64_t at = 0; at < std::ssize(positions_); ++at) {
-      if (!positions_[static_cast<std::size_t>(at)].there) continue;
-      for (const Parameter& own : programs_.parameters(positions_[static_cast<std::size_t>(at)].part)) {
-        if (!plan_.update_apart || gradient_bytes(own) >= 4 * own.elements) continue;
-        wide.push_back(allocator_.allocate(state_share(4 * own.elements)));
-        free_gradients(at, own.id);  // once it is widened
-        largest = std::max(largest, own.bytes);
-      }
-    }
+    each_parameter([&](const Parameter& own, std::int64_t at) {
+      if (!plan_.update_apart || gradient_bytes(own) >= 4 * own.elements) return;
+      wide.push_back(allocator_.allocate(state_share(4 * own.elements)));
+      free_gradients(at, own.id);  // once it is widened
+      largest = std::max(largest, own.bytes);
+    });
     if (first)
-      each_parameter([&](const Parameter& own) {
+      each_parameter([&](const Parameter& own, std::int64_t) {
         for (int moment = 0; moment < 2; ++moment) keep(state_share(4 * own.elements));
       });
     if (largest > 0) allocator_.free(allocator_.allocate(largest));
@@ -496,11 +511,10 @@ class Rank {
 
 }  // namespace
 
-PassOrder passes_of(const StepRun& run, const Plan& plan, std::int64_t stage) {
-  const std::int64_t most = 2 * plan.pipeline * plan.chunks + 4;
+PassOrder passes_of(const StepRun& run, std::int64_t stage) {
   PassOrder order;
   for (const PassRun& pass : run.passes)
-    if (pass.stage == stage && pass.pass.micro_batch < most) order.push_back(pass.pass);
+    if (pass.stage == stage) order.push_back(pass.pass);
   return order;
 }
 
@@ -510,7 +524,12 @@ std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::B
   const bool halves = std::ranges::any_of(passes, [](const policies::StagePass& pass) {
     return pass.kind != policies::PassKind::forward && pass.kind != policies::PassKind::backward;
   });
-  if (halves || plan.zero >= Zero::gradients || stage.host_bytes(0) > 0) return std::nullopt;
+  const bool shared = plan.copies() > 1 || plan.expert_copies() > 1;
+  if (halves || (shared && plan.zero >= Zero::gradients) || stage.host_bytes(0) > 0) return std::nullopt;
+  if (plan.experts > 1 && plan.zero != Zero::none) return std::nullopt;
+  std::int64_t layers = 0;
+  for (const policies::StagePass& pass : passes) layers += stage.chunks[static_cast<std::size_t>(pass.chunk)].layers;
+  if (layers > kMostLayers) return std::nullopt;
   for (const ChunkCosts& chunk : stage.chunks)
     if (chunk.host_bytes > 0) return std::nullopt;
   const Programs programs(layer, sizes, plan.recompute);

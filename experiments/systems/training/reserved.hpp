@@ -25,12 +25,11 @@ struct Reserved {
 
 /// A stage's passes in order, without times.
 using PassOrder = std::vector<policies::StagePass>;
-/// Those of a run's first micro-batches, as many as a pipeline has under way and some: later ones find what these left.
-PassOrder passes_of(const StepRun& run, const Plan& plan, std::int64_t stage);
+PassOrder passes_of(const StepRun& run, std::int64_t stage);
 
 /// `sizes`: of the tokens that a rank has. `again`: layers that run again. `capacity`: bytes of the device for
-/// segments. Nothing for ZeRO of gradients or weights, for halved backward passes, and for what lies in the host's
-/// memory.
+/// segments. Nothing for ZeRO of gradients or weights, for experts whose states copies share out, for halved backward
+/// passes, for what lies in the host's memory, and for a stage with more than a million layers in its passes.
 std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::Bindings& sizes, const Plan& plan,
                                         const StageCosts& stage, std::int64_t again, const PassOrder& passes,
                                         std::int64_t capacity);

@@ -48,7 +48,8 @@ double step_energy(const TrainingMachine& machine, const TrainingResult& result)
   for (std::size_t s = 0; s < result.costs.stages.size(); ++s)
     dynamic += ranks(s) * stage_energy(result.costs.stages[s], result.plan.micro_batches);
   for (const MessageRun& message : result.run.messages)
-    dynamic += result.costs.activation_j * ranks(static_cast<std::size_t>(message.from));
+    dynamic += result.costs.messages.between(message.from, message.to).energy_j *
+               ranks(static_cast<std::size_t>(message.from));
   return dynamic + idle_j(machine, result.run.times.time_s);
 }
 
@@ -141,6 +142,7 @@ constexpr std::int64_t kLargestBatch = 1 << 16;
 
 /// Whether a step of one micro-batch fits the devices.
 bool fits(CostTable& table, const TrainingMachine& machine, const Plan& plan, const std::vector<std::int64_t>& layers) {
+  std::vector<std::int64_t> host;
   for (std::int64_t s = 0; s < plan.pipeline; ++s) {
     const Plan own = plan.of_stage(s);
     const ModelCosts& model = table.costs(own.share());
@@ -148,8 +150,11 @@ bool fits(CostTable& table, const TrainingMachine& machine, const Plan& plan, co
     std::int64_t kept = 0;
     for (const ChunkCosts& chunk : stage.chunks) kept += chunk.kept_bytes;
     if (stage_memory(model, stage, own, kept).total() > machine.device.memory_bytes) return false;
+    std::int64_t away = 0;
+    for (const ChunkCosts& chunk : stage.chunks) away += chunk.host_bytes;
+    host.push_back(stage.host_bytes(away));
   }
-  return true;
+  return !machine.host_memory || fullest_host(plan, machine.node_devices, host) <= *machine.host_memory;
 }
 
 /// The largest micro-batch that fits, by doubling and bisection; 1 if none does.
@@ -226,7 +231,7 @@ std::optional<std::string> offload_obstacle(const TrainingConfig& config, const 
                                        {&plan.offload_gradients, "offload_gradients"}})
       if (std::ranges::any_of(*shares, [](double share) { return share > 0; }))
         return fmt::format("{} needs machine.host_link: the machine has no way to its host's memory", name);
-  if (plan.offload_optimizer.empty()) return std::nullopt;
+  if (std::ranges::none_of(plan.offload_optimizer, [](double share) { return share > 0; })) return std::nullopt;
   if (config.machine.offload->host_updates() && !config.machine.host_update)
     return fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
                        config.params.policies.offload.name);
@@ -275,17 +280,18 @@ void reserve(const TrainingConfig& config, StageTables& stages, TrainingResult& 
     const LayerShare share = own.share();
     CostTable& table = stages.table(result.plan, s);
     const std::int64_t room = stages.machine(result.plan, s).device.memory_bytes - config.machine.context_bytes;
-    result.reserved.push_back(reserved_memory(
-        table.graph(share.tensor, share.sequence, share.experts, share.step_casts), table.sizes(share), own,
-        result.costs.stages[st], own.again(s, result.layers[st]), passes_of(result.run, result.plan, s), room));
-    const std::optional<Reserved>& reserved = result.reserved.back();
+    std::optional<Reserved> reserved;
+    if (!config.model.expert_load)  // the busiest rank's tensors are not those of the graph
+      reserved = reserved_memory(table.graph(share.tensor, share.sequence, share.experts, share.step_casts),
+                                 table.sizes(share), own, result.costs.stages[st], own.again(s, result.layers[st]),
+                                 passes_of(result.run, s), room);
+    result.reserved.push_back(reserved);
     if (result.status == "ok" && reserved && reserved->exceeded)
-      refuse(result,
-             fmt::format("stage {} has tensors of {} at most, but the allocator's blocks take {} of the {} there "
-                         "are: free ones are too small",
-                         s, sim::humanise(static_cast<double>(reserved->allocated), sim::Unit::bytes),
-                         sim::humanise(static_cast<double>(reserved->reserved), sim::Unit::bytes),
-                         sim::humanise(static_cast<double>(room), sim::Unit::bytes)));
+      refuse(result, fmt::format("stage {} needs {} for its tensors, of {}, but the allocator's blocks take {}: free "
+                                 "ones are too small",
+                                 s, sim::humanise(static_cast<double>(result.memory[st].total()), sim::Unit::bytes),
+                                 sim::humanise(static_cast<double>(room), sim::Unit::bytes),
+                                 sim::humanise(static_cast<double>(reserved->reserved), sim::Unit::bytes)));
   }
 }
 
@@ -319,6 +325,8 @@ TrainingResult train(const TrainingConfig& config) {
   if (!why) why = machine_obstacle(config.machine, result.plan.ranks());
   if (!why) why = mixed_obstacle(config.machine, result.plan);
   if (!why && largest && !config.machine.unlike.empty()) why = "the largest batch of unlike devices is not modelled";
+  if (!why && largest && config.machine.allocator != Allocator::none)
+    why = "the largest batch by what an allocator reserves is not modelled";
   StageTables stages(config.machine, config.model);
   if (!why) why = stages.obstacle(result.plan);
   if (!why && !config.machine.slow.empty() && !result.plan.stage_tensor.empty())

@@ -21,11 +21,13 @@ struct Option {
 using StageOptions = std::vector<Option>;
 
 Option option_of(const StageCosts& stage, std::int64_t layers, std::int64_t again, const HostShares& shares) {
-  return {layers, again, stage.forward_s() + stage.backward_s(), stage.optimizer_s + stage.gathers_s, shares};
+  // What of its gradients a host waits for, that the backward pass has no time for.
+  const double waits = stage.host_gradients_wait ? std::max(0.0, stage.host_gradients_s - stage.backward_waits_s()) : 0;
+  return {layers, again, stage.forward_s() + stage.backward_s(), waits + stage.optimizer_s + stage.gathers_s, shares};
 }
 
-/// Stage `s` of the plan, which has its shares, with so many layers and as few of them run again as fit; nothing where
-/// it never fits.
+/// Stage `s` of the plan, which has its shares, with so many layers and as few of them run again as fit, or more where
+/// the way of activations to the host is longer than that; nothing where it never fits.
 std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
                               std::int64_t layers) {
   Plan own = plan.of_stage(s);
@@ -41,19 +43,26 @@ std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, 
     const StageCosts stage = stage_of(again);
     if (stage_memory(model, stage, own, most_kept(stage, own, s)).total() > machine.device.memory_bytes) return false;
     // Of the host's memory each rank has its part, whatever others leave.
-    const std::int64_t ranks = std::min(machine.devices, machine.node_devices);
+    const std::int64_t ranks = std::min(plan.ranks(), machine.node_devices);
     return !machine.host_memory ||
            ranks * stage.host_bytes(most_kept(stage, own, s, &ChunkCosts::host_bytes)) <= *machine.host_memory;
   };
+  const HostShares shares = plan.host_shares(s);
+  std::int64_t fewest = 0;
   // One layer that runs again holds its activations while it does: none may fit where one does not.
-  if (fits(0)) return option_of(stage_of(0), layers, 0, plan.host_shares(s));
-  std::int64_t most = layers, least = 0;  // `most` fits, `least` does not
-  if (!fits(most)) return std::nullopt;
-  while (most - least > 1) {
-    const std::int64_t middle = (most + least) / 2;
-    (fits(middle) ? most : least) = middle;
+  if (!fits(0)) {
+    fewest = layers;
+    if (!fits(fewest)) return std::nullopt;
+    for (std::int64_t less = 0; fewest - less > 1;) {  // `fewest` fits, `less` does not
+      const std::int64_t middle = (fewest + less) / 2;
+      (fits(middle) ? fewest : less) = middle;
+    }
   }
-  return option_of(stage_of(most), layers, most, plan.host_shares(s));
+  Option best = option_of(stage_of(fewest), layers, fewest, shares);
+  for (std::int64_t again = fewest + 1; shares.activations > 0 && again <= layers; ++again)
+    if (const Option more = option_of(stage_of(again), layers, again, shares); more.time_s < best.time_s && fits(again))
+      best = more;
+  return best;
 }
 
 /// Stage `s` with so many layers, of which so many run again as the plan says.

@@ -38,7 +38,7 @@ StepCosts StageTables::step(const Plan& plan, const std::vector<std::int64_t>& l
     step.stages.push_back(
         stage_costs(table(plan, s).costs(own.share()), machine(plan, s), own, s, layers[static_cast<std::size_t>(s)]));
   }
-  add_messages(table().costs(plan.share()), whole_, plan, step);
+  step.messages = stage_messages(table().costs(plan.share()), whole_, plan);
   return step;
 }
 

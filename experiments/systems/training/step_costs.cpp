@@ -132,10 +132,11 @@ void add_shared(const ModelCosts& model, const TrainingMachine& machine, const P
 }
 
 /// What gradients take during the update; `parameters`: that the rank updates, its share on the device.
+/// `wide_gradients`: whether they are in fp32 already.
 void add_update_memory(const Plan& plan, std::int64_t parameters, double on_device, std::int64_t largest_bytes,
-                       StageCosts& stage) {
+                       bool wide_gradients, StageCosts& stage) {
   stage.update_gradient_bytes = stage.gradient_bytes;
-  if (!plan.update_apart || stage.gradient_bytes >= 4 * stage.parameters) return;  // in fp32 already
+  if (!plan.update_apart || wide_gradients) return;
   const auto wide = static_cast<std::int64_t>(4 * on_device * static_cast<double>(parameters));
   // Ranks that share out the optimizer's states alone keep the gradients of the others' parameters.
   stage.update_gradient_bytes = wide + (plan.zero == Zero::optimizer ? stage.gradient_bytes : 0);
@@ -310,6 +311,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   };
   const std::int64_t dense = gradient_bytes(held.dense, plan), experts = gradient_bytes(held.experts, plan);
   stage.gradient_bytes = dense + experts;
+  const bool wide_gradients = stage.gradient_bytes >= 4 * stage.parameters;
   if (plan.zero == Zero::none) {
     stage.gradients_s = send(hw::LibraryCall::all_reduce, dense, experts);
   } else {
@@ -327,17 +329,18 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   }
   const std::int64_t stated =
       plan.zero == Zero::none ? stage.parameters : shared_out(held.dense.parameters, held.experts.parameters);
-  offload_update(machine, shares, stated, plan.zero == Zero::weights, stage);
+  offload_update(machine, shares, plan.ranks(), stated, plan.zero == Zero::weights, stage);
   if (plan.zero == Zero::gradients || plan.zero == Zero::weights) stage.gradient_bytes = shared_out(dense, experts);
   if (plan.zero == Zero::weights) stage.weight_bytes = shared_out(held.dense.weight_bytes, held.experts.weight_bytes);
+  const std::int64_t buckets = plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0;
   offload_kept(shares, stage);
-  add_update_memory(plan, stated, 1 - std::max(shares.optimizer, shares.gradients), all.largest_bytes, stage);
+  add_update_memory(plan, stated, 1 - std::max(shares.optimizer, shares.gradients), all.largest_bytes, wide_gradients,
+                    stage);
   // Of offloaded activations a layer's are on their way while the next one's are made or read.
   std::int64_t moving = 0;
   for (const ChunkCosts& chunk : stage.chunks)
     if (chunk.host_bytes > 0) moving = std::max(moving, 2 * chunk.host_bytes / chunk.layers);
-  stage.buffer_bytes =
-      moving + staged + machine.context_bytes + (plan.gradient_buckets && plan.copies() > 1 ? stage.gradient_bytes : 0);
+  stage.buffer_bytes = moving + staged + machine.context_bytes + buckets;
   if (plan.head() > 0 && (s == 0 || s == plan.head())) share_table(model, machine, plan, stage);
   return stage;
 }
@@ -351,13 +354,36 @@ double stage_energy(const StageCosts& stage, std::int64_t micro_batches) {
   return joules;
 }
 
-void add_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan, StepCosts& step) {
-  if (plan.pipeline < 2) return;
+hw::GroupCost StageMessages::through(std::int64_t stages) const {
+  hw::GroupCost sum;
+  for (std::int64_t s = 0; s + 1 < stages; ++s) {
+    sum.time_s += hop(s).time_s;
+    sum.energy_j += hop(s).energy_j;
+  }
+  return sum;
+}
+
+double StageMessages::longest_s() const {
+  double longest = next.time_s;
+  for (const hw::GroupCost& hop : hops) longest = std::max(longest, hop.time_s);
+  return longest;
+}
+
+StageMessages stage_messages(const ModelCosts& model, const TrainingMachine& machine, const Plan& plan) {
+  StageMessages messages;
+  if (plan.pipeline < 2) return messages;
   const auto bytes = static_cast<double>(model.boundary_bytes);
-  const hw::GroupCost next = message(machine, plan.stage_ranks(), bytes);
-  step.activation_s = next.time_s;
-  step.activation_j = next.energy_j;
-  step.wrap_s = message(machine, plan.stage_ranks() * (plan.pipeline - 1), bytes).time_s;
+  const std::int64_t ranks = plan.stage_ranks(), all = ranks * plan.pipeline;
+  const auto from = [&](std::int64_t s, std::int64_t to) {
+    return message(machine, s * ranks, to * ranks, ranks, bytes);
+  };
+  messages.next = from(0, 1);
+  messages.wrap = from(plan.pipeline - 1, 0);
+  // Stages of whole nodes, or all in one: every hop is as the first.
+  const bool alike =
+      (ranks % machine.node_devices == 0 || all <= machine.node_devices) && !machine.mixed && !machine.spine;
+  for (std::int64_t s = 0; !alike && s + 1 < plan.pipeline; ++s) messages.hops.push_back(from(s, s + 1));
+  return messages;
 }
 
 StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Plan& plan,
@@ -368,7 +394,7 @@ StepCosts step_costs(CostTable& table, const TrainingMachine& machine, const Pla
     const Plan own = plan.of_stage(s);
     step.stages.push_back(stage_costs(table.costs(own.share()), machine, own, s, layers[static_cast<std::size_t>(s)]));
   }
-  add_messages(table.costs(plan.share()), machine, plan, step);
+  step.messages = stage_messages(table.costs(plan.share()), machine, plan);
   return step;
 }
 
