@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "experiments/systems/training/offload.hpp"
 
@@ -378,11 +379,23 @@ StageMessages stage_messages(const ModelCosts& model, const TrainingMachine& mac
     return message(machine, s * ranks, to * ranks, ranks, bytes);
   };
   messages.next = from(0, 1);
-  messages.wrap = from(plan.pipeline - 1, 0);
+  if (plan.chunks > 1 || plan.head() != plan.pipeline - 1) messages.wrap = from(plan.pipeline - 1, 0);
   // Stages of whole nodes, or all in one: every hop is as the first.
-  const bool alike =
-      (ranks % machine.node_devices == 0 || all <= machine.node_devices) && !machine.mixed && !machine.spine;
-  for (std::int64_t s = 0; !alike && s + 1 < plan.pipeline; ++s) messages.hops.push_back(from(s, s + 1));
+  const std::int64_t node = machine.node_devices;
+  const bool plain = !machine.mixed && !machine.spine;
+  if (plain && (ranks % node == 0 || all <= node)) return messages;
+  messages.hops.reserve(static_cast<std::size_t>(plan.pipeline - 1));
+  // On plain nodes a hop is as the first of its kind: inside a node, or out of it.
+  std::optional<std::int64_t> inside, across;
+  for (std::int64_t s = 0; s + 1 < plan.pipeline; ++s) {
+    std::optional<std::int64_t>& known = s * ranks / node == ((s + 2) * ranks - 1) / node ? inside : across;
+    if (plain && known) {
+      messages.hops.push_back(messages.hop(*known));
+      continue;
+    }
+    messages.hops.push_back(from(s, s + 1));
+    known = s;
+  }
   return messages;
 }
 
