@@ -9,6 +9,7 @@
 #include "experiments/feedback/play.hpp"
 #include "experiments/search/search.hpp"
 #include "experiments/search/unique.hpp"
+#include "experiments/systems/training/run.hpp"
 
 namespace orrery::experiments::feedback {
 namespace {
@@ -60,6 +61,11 @@ class Chooser {
         nearest_ = fmt::format("a device needs {}, it has {}", sim::humanise(memory, sim::Unit::bytes),
                                sim::humanise(limit(), sim::Unit::bytes));
       }
+      return std::nullopt;
+    }
+    if (const auto full =
+            training::host_obstacle(config_.machine, static_cast<std::int64_t>(estimator_.host_bytes(plan)))) {
+      if (nearest_.empty()) nearest_ = *full;
       return std::nullopt;
     }
     const double time = estimator_.time_s(plan);

@@ -128,6 +128,13 @@ void read_calls(const Node& root, FeedbackConfig& config, sim::Faults& faults) {
     }
     config.calls.push_back(std::move(call));
   }
+  for (std::size_t i = 0; i < params.models.size(); ++i) {
+    if (!params.models[i].in_host) continue;
+    const sim::Origin where = place_of(root.find("models")->items()[i], "in_host");
+    if (const auto trainer = config.trainer(i))
+      faults.add(where, fmt::format("expected false: '{}' trains the model", config.calls[*trainer].name));
+    if (!config.machine.host_link) faults.add(where, "expected machine.host_link, which leads to the host's memory");
+  }
 }
 
 }  // namespace

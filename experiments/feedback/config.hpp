@@ -23,7 +23,7 @@ constexpr auto enum_names(CallKind) {
 
 struct ModelParams {
   std::string name, config;
-  bool value_head = false;
+  bool value_head = false, in_host = false;
   static constexpr auto fields() {
     using sim::Unit;
     using M = ModelParams;
@@ -32,7 +32,10 @@ struct ModelParams {
                                                     "Model from the catalog (catalog:NAME), or a config.json.")),
                            sim::field("value_head", &M::value_head,
                                       "Whether the model gives one number per token, like critics and reward models, "
-                                      "in place of the vocabulary's logits.")};
+                                      "in place of the vocabulary's logits."),
+                           sim::field("in_host", &M::in_host,
+                                      "Whether weights of a model that nobody trains lie in host memory, and come over "
+                                      "machine.host_link before each of its calls.")};
   }
 };
 
@@ -204,6 +207,8 @@ struct FeedbackConfig {
 
   /// The call that trains a model; none: its weights never change.
   std::optional<std::size_t> trainer(std::size_t model) const;
+  /// Whether its weights lie in the host's memory between its calls.
+  bool in_host(std::size_t model) const { return params.models[model].in_host; }
   /// The iteration whose training a call of iteration `round` waits for; none: it begins with the weights it has.
   std::optional<std::size_t> trained_before(std::size_t call, std::size_t round) const;
 };

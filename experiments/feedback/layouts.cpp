@@ -214,11 +214,30 @@ double PlanEstimator::time_s(const CallPlan& plan) {
   return config_.params.workload.lag == 0 ? first_s(plan) : overlapped_s(plan) + kTie * first_s(plan);
 }
 
+double PlanEstimator::call_s(const CallPlan& plan, std::size_t call) {
+  const Call& own = config_.calls[call];
+  return pricer_.cost(own, plan[call].shape).time_s + pricer_.load_s(own, plan[call].shape);
+}
+
+double PlanEstimator::host_bytes(const CallPlan& plan) {
+  const std::int64_t node = std::min(config_.machine.devices, config_.machine.node_devices);
+  std::vector<double> nodes(static_cast<std::size_t>(config_.machine.devices / node), 0);
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (!config_.in_host(config_.calls[i].model)) continue;
+    bool counted = false;  // by an earlier call that has them in the same way
+    for (std::size_t k = 0; k < i; ++k)
+      counted = counted || (config_.calls[k].model == config_.calls[i].model && plan[k] == plan[i]);
+    for (std::int64_t d = plan[i].first; !counted && d < plan[i].first + plan[i].shape.devices(); ++d)
+      nodes[static_cast<std::size_t>(d / node)] += pricer_.cost(config_.calls[i], plan[i].shape).resident_bytes;
+  }
+  return *std::ranges::max_element(nodes);
+}
+
 double PlanEstimator::first_s(const CallPlan& plan) {
   std::vector<ListedTask> tasks(plan.size());
   for (std::size_t i = 0; i < plan.size(); ++i) {
     tasks[i].on = &plan[i];
-    tasks[i].time_s = pricer_.cost(config_.calls[i], plan[i].shape).time_s;
+    tasks[i].time_s = call_s(plan, i);
     for (const std::size_t before : config_.calls[i].after) wait_for(tasks, before, i);
   }
   for (const Move& move : moves(plan)) {
@@ -235,7 +254,7 @@ double PlanEstimator::overlapped_s(const CallPlan& plan) {
     for (std::int64_t d = on.first; d < on.first + on.shape.devices(); ++d) load[static_cast<std::size_t>(d)] += time_s;
   };
   for (std::size_t i = 0; i < calls; ++i) {
-    time[i] = pricer_.cost(config_.calls[i], plan[i].shape).time_s;
+    time[i] = call_s(plan, i);
     add(plan[i], time[i]);
   }
   for (const Move& move : moves(plan)) {
@@ -267,7 +286,8 @@ double PlanEstimator::memory_bytes(const CallPlan& plan) {
     const CallCost& cost = pricer_.cost(call, plan[i].shape);
     const auto trainer = config_.trainer(call.model);
     // Trained weights stay where they are trained; elsewhere they are there for the call.
-    const bool stays = !trainer || *trainer == i, there = trainer && *trainer != i && plan[*trainer] == plan[i];
+    const bool stays = trainer ? *trainer == i : !config_.in_host(call.model),
+               there = trainer && *trainer != i && plan[*trainer] == plan[i];
     double once = 0;
     for (std::size_t k = 0; k < i && !trainer; ++k)
       if (config_.calls[k].model == call.model && plan[k] == plan[i]) once = cost.resident_bytes;  // counted there

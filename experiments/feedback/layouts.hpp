@@ -49,10 +49,14 @@ class PlanEstimator {
   double time_s(const CallPlan& plan);
   /// Of the fullest device: what stays, and the most that a call needs beside it.
   double memory_bytes(const CallPlan& plan);
+  /// What the devices of the fullest node keep in its host's memory.
+  double host_bytes(const CallPlan& plan);
   /// Moves of weights, in the order of the calls they are for.
   std::vector<Move> moves(const CallPlan& plan);
 
  private:
+  /// A call, with the weights that it waits for from the host.
+  double call_s(const CallPlan& plan, std::size_t call);
   double first_s(const CallPlan& plan);
   double overlapped_s(const CallPlan& plan);
 

@@ -23,7 +23,11 @@ class Player {
         scale_(tick_scale(config.params.run.tick_s)) {
     for (std::int64_t d = 0; d < config.machine.devices; ++d)
       devices_.push_back(graph_.add_resource({.order = sim::TaskOrder::priority}));
-    for (std::size_t i = 0; i < plan.size(); ++i) run_.calls.push_back(pricer.run(config.calls[i], plan[i].shape));
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      run_.calls.push_back(pricer.run(config.calls[i], plan[i].shape));
+      run_.loads_s.push_back(pricer.load_s(config.calls[i], plan[i].shape));
+      run_.calls.back().time_s += run_.loads_s.back();
+    }
     moves_ = PlanEstimator(config, pricer).moves(plan);
   }
 

@@ -22,7 +22,8 @@ struct FeedbackRun {
   double iteration_s = 0;       ///< between the ends of iterations; with a lag, once it is reached
   double first_s = 0;           ///< the first iteration
   std::int64_t iterations = 0;  ///< in `runs`
-  std::vector<CallWork> calls;  ///< by call, of an iteration
+  std::vector<CallWork> calls;  ///< by call, of an iteration, with the loads before them
+  std::vector<double> loads_s;  ///< by call: weights on their way from the host's memory
   double moves_s = 0;           ///< of an iteration, all moves
   double busy = 0;              ///< share of devices' time with a call, over the whole run
   /// Of answers: trainings that their weights are behind when they are trained on; the mean is of the second half.

@@ -317,6 +317,11 @@ CallWork CallPricer::run_training(std::size_t kind, const Shape& shape, std::int
       static_cast<double>(work.minibatches));
 }
 
+double CallPricer::load_s(const Call& call, const Shape& shape) {
+  if (!config_.in_host(call.model)) return 0;
+  return hw::transfer_time(*config_.machine.host_link, static_cast<std::int64_t>(cost(call, shape).resident_bytes));
+}
+
 double CallPricer::weight_bytes(std::size_t model) const {
   const models::ModelConfig& config = config_.transformers[config_.kind_of[model]];
   std::int64_t parameters = models::parameters(config);

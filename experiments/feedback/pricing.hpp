@@ -59,6 +59,8 @@ class CallPricer {
   /// The same event by event: a training step's passes and messages, each generated token at its own context; of
   /// answers of unlike lengths, 64 stretches of tokens.
   CallWork run(const Call& call, const Shape& shape);
+  /// Seconds in which weights that lie in the host's memory come to the call's devices, before it; 0: they do not.
+  double load_s(const Call& call, const Shape& shape);
   /// Weights of a model, whole, bytes.
   double weight_bytes(std::size_t model) const;
   /// FLOPs of an iteration as ReaLHF counts them (base/monitor.py): every query head has keys and values of its own,

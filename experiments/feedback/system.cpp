@@ -45,7 +45,10 @@ struct CallResult {
 const FigureTable<CallResult>& call_table() {
   using C = CallResult;
   static const FigureTable<C> table{
-      {"time_s", "s", "Time of the call.", [](const C& c) { return c.all.run.calls[c.call].time_s; }},
+      {"time_s", "s", "Time of the call, with the weights that it waits for from host memory.",
+       [](const C& c) { return c.all.run.calls[c.call].time_s; }},
+      {"load_s", "s", "Time in which weights come from host memory before the call (models[].in_host).",
+       [](const C& c) { return c.all.run.loads_s[c.call]; }},
       {"energy_j", "J", "Dynamic energy of the call in an iteration.",
        [](const C& c) { return c.all.run.calls[c.call].energy_j; }},
       {"critical_s", "s", "Time of the call on the critical path of an iteration, weights that move to it included.",

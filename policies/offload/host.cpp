@@ -24,9 +24,8 @@ class Host final : public Offload {
   UpdateOrder order(const OffloadView& view) const override {
     UpdateOrder order{.subgroup = p_.subgroup, .gradients_wait = !p_.flush};
     const std::int64_t all = subgroup_count(view.parameters, p_.subgroup);
-    // The device's first: what it needs over the link waits for nothing of the host.
-    order.subgroups.assign(static_cast<std::size_t>(all - p_.on_host(view)), UpdatePlace::device);
-    order.subgroups.resize(static_cast<std::size_t>(all), UpdatePlace::host);
+    order.subgroups.assign(static_cast<std::size_t>(p_.on_host(view)), UpdatePlace::host);
+    order.subgroups.resize(static_cast<std::size_t>(all), UpdatePlace::device);
     return order;
   }
   bool host_updates() const override { return true; }

@@ -18,9 +18,24 @@ class Update {
         gradients_(there(order, view.parameters, view.gradients)) {}
 
   UpdateRun run(std::int64_t parameters) {
+    // Gradients that the device's own updates bring up wait for nothing of the host.
+    const bool apart = gradients_[static_cast<std::size_t>(UpdatePlace::device)] > 0 &&
+                       std::ranges::find(order_.subgroups, UpdatePlace::host) != order_.subgroups.end();
+    if (apart) subgroups(parameters, [](UpdatePlace place) { return place == UpdatePlace::device; });
+    subgroups(parameters, [apart](UpdatePlace place) { return !apart || place != UpdatePlace::device; });
+    while (!filled_.empty()) empty_buffer();
+    out_.update_s = std::max({host_, device_, caster_, up_, down_});
+    return out_;
+  }
+
+ private:
+  /// Those whose place is asked for, in order; the last one has what is left.
+  template <class Asked>
+  void subgroups(std::int64_t parameters, Asked asked) {
     for (const UpdatePlace place : order_.subgroups) {
       const std::int64_t count = std::min(order_.subgroup, parameters);
       parameters -= count;
+      if (!asked(place)) continue;
       switch (place) {
         case UpdatePlace::device:
           on_device(count);
@@ -33,12 +48,8 @@ class Update {
           break;
       }
     }
-    while (!filled_.empty()) empty_buffer();
-    out_.update_s = std::max({host_, device_, caster_, up_, down_});
-    return out_;
   }
 
- private:
   struct Buffer {
     double ready_s = 0;
     std::int64_t bytes = 0;

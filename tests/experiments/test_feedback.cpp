@@ -281,6 +281,35 @@ TEST_CASE("feedback: a value head gives a number in place of a vocabulary") {
              Contains("/calls/0/model: expected a model that writes, 'actor' has"));
 }
 
+TEST_CASE("feedback: weights that lie in the host's memory come before each call, and leave room between") {
+  const std::vector<std::string> host{"machine.host_link=pcie5-x16", "models.1.in_host=true"};
+  const sim::Node kept = run(), away = run(host);
+  const FeedbackConfig all = read(host);
+  CallPricer pricer(all);
+  // Tensor parallelism over four: each device brings a quarter of the judge's weights over its own link.
+  const double bytes = pricer.cost(all.calls[1], {1, 1, 4}).resident_bytes;
+  CHECK(bytes == Approx(pricer.weight_bytes(1) / 4).epsilon(0.01));
+  const double load = hw::transfer_time(*all.machine.host_link, static_cast<std::int64_t>(bytes));
+  const auto figure = [](const sim::Node& of, const std::string& path) { return of.at(path)->as_number(); };
+  CHECK(figure(away, "calls.score.load_s") == Approx(load));
+  CHECK(figure(away, "calls.write.load_s") == 0);
+  CHECK(figure(away, "calls.score.time_s") == Approx(figure(kept, "calls.score.time_s") + load));
+  CHECK(figure(away, "iteration_s") == Approx(figure(kept, "iteration_s") + load));
+  CHECK(figure(away, "estimate_s") == Approx(figure(kept, "estimate_s") + load));
+  // While others run they are not on the device; the fullest call is another's.
+  CHECK(figure(away, "memory_bytes") <= figure(kept, "memory_bytes"));
+  CHECK(figure(away, "memory_bytes") >= figure(kept, "memory_bytes") - bytes - 1);
+  PlanEstimator estimator(all, pricer);
+  const CallPlan one(3, Layout{0, {1, 1, 4}});
+  CHECK(estimator.host_bytes(one) == Approx(4 * bytes));
+  std::vector<std::string> small = host;
+  small.push_back("machine.host_memory=1 GiB");
+  CHECK_THAT(run(small).find("reason")->as_string(), Contains("in their host's memory, it has 1 GiB"));
+  CHECK_THAT(fault({"models.1.in_host=true"}), Contains("/models/1/in_host: expected machine.host_link"));
+  CHECK_THAT(fault({"machine.host_link=pcie5-x16", "models.0.in_host=true"}),
+             Contains("/models/0/in_host: expected false: 'learn' trains the model"));
+}
+
 TEST_CASE("feedback: what cannot be is said") {
   CHECK_THAT(fault({"calls.1.model=juge"}),
              Contains("/calls/1/model: expected one of models, got 'juge'") && Contains("did you mean 'judge'?"));

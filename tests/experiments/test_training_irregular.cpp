@@ -354,4 +354,80 @@ TEST_CASE("Messages between stages cost what lies between their ranks", "[unit][
           Approx(messages.between(message.from, message.to).time_s).epsilon(1e-6));
 }
 
+TEST_CASE("Hops inside a node take the links of their own devices, at the ranks that stages have", "[unit][training]") {
+  const auto first_hops = [](const std::string& groups, const std::string& plan) {
+    sim::Faults faults;
+    const auto read =
+        training::read_training_config(on_groups(groups, "even", plan), *test_systems().registries(), faults, true);
+    faults.throw_if_any();
+    const training::TrainingResult result = training::train(read);
+    REQUIRE(result.reason.empty());
+    std::vector<double> hops;
+    for (std::int64_t s = 0; s + 1 < result.plan.pipeline; ++s) hops.push_back(result.costs.messages.hop(s).time_s);
+    return hops;
+  };
+  const std::string eight = R"("tensor_parallel": 2, "pipeline_parallel": 8)";
+  const std::string h100 = R"({"part": "h100-sxm5-80gb", "count": 8})", l40s = R"({"part": "l40s", "count": 8})";
+  const std::vector<double> fast = first_hops("[" + h100 + "," + h100 + "]", eight);
+  const std::vector<double> slow = first_hops("[" + l40s + "," + l40s + "]", eight);
+  const std::vector<double> both = first_hops("[" + h100 + "," + l40s + "]", eight);
+  REQUIRE(slow[0] > 5 * fast[0]);
+  for (const std::size_t s : {0, 1, 2}) CHECK(both[s] == fast[s]);
+  for (const std::size_t s : {4, 5, 6}) CHECK(both[s] == slow[s]);
+  CHECK(both[3] == fast[3]);
+  // 4 + 2 + 1 + 1 ranks are one node's.
+  const std::vector<double> list =
+      first_hops(R"([{"part": "h100-sxm5-80gb", "count": 16}])",
+                 R"("stage_tensor_parallel": [4, 2, 1, 1], "pipeline_parallel": 4, "data_parallel": 1)");
+  CHECK(list[1] == list[0]);
+  CHECK(list[2] == list[0]);
+}
+
+TEST_CASE("Memory may ask for a division far from that by speed", "[unit][training]") {
+  // The faster devices have little memory: by speed they would have most layers.
+  const sim::Node found = plans_on(
+      R"([{"part": "h100-sxm5-80gb", "count": 8, "override": {"memory": "6 GiB"}}, {"part": "a100-sxm4-80gb", "count": 8}])",
+      R"({"pipeline_parallel": [2], "tensor_parallel": [1], "interleave": [1], "micro_batch": [1],
+                   "zero": ["optimizer"], "recompute": ["none"]})");
+  REQUIRE(found.at("status")->as_string() == "ok");
+  const std::string layers = found.find("training_plans")->items().front().find("stage_layers")->as_string();
+  CHECK(std::stoi(layers) < 8);
+}
+
+TEST_CASE("A group whose devices have no links is said at once", "[unit][training]") {
+  const std::string groups = R"([{"part": "h100-sxm5-80gb", "count": 8}, {"part": "tpu-v5e", "count": 8}])";
+  const sim::Node run = read_experiment(test_systems(), on_groups(groups, "even", R"("tensor_parallel": 4,
+                          "pipeline_parallel": 4)"))
+                            ->run({})
+                            .summary;
+  CHECK_THAT(run.find("reason")->as_string(), Contains("tpu-v5e has no link"));
+  CHECK_THAT(plans_on(groups).find("reason")->as_string(), Contains("tpu-v5e has no link"));
+}
+
+TEST_CASE("A slow hop bounds how often a micro-batch can begin", "[theory][training]") {
+  // Two stages of 1 + 2 s, a hop of 10 s: two micro-batches are under way, 26 s for the round; 8 of them take 104 s and
+  // what the last one needs.
+  training::StepCosts costs;
+  costs.plan = training::Plan{.pipeline = 2, .micro_batches = 8};
+  costs.messages.next.time_s = 10;
+  for (int s = 0; s < 2; ++s) {
+    training::ChunkCosts chunk;
+    chunk.layers = 1;
+    chunk.forward.kernel_s = 1;
+    chunk.backward_input.kernel_s = 2;
+    training::StageCosts stage;
+    stage.chunks.push_back(chunk);
+    costs.stages.push_back(stage);
+  }
+  const auto schedule = test_systems()
+                            .registry<policies::ScheduleRegistry>()
+                            .prepare("1f1b", nullptr, {}, *std::make_unique<sim::Faults>())
+                            .make();
+  const double run = run_step(costs, *schedule, sim::TickScale(1)).times.time_s;
+  const double closed = closed_form(costs).time_s;
+  CHECK(closed == Approx(4 * 26));
+  CHECK(run >= closed);
+  CHECK(run < 1.2 * closed);
+}
+
 }  // namespace test_training_irregular

@@ -1,6 +1,7 @@
 #include "experiments/systems/training/iteration.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -273,7 +274,14 @@ StepTimes closed_form(const Plan& plan, const StageMessages& messages, std::span
     const double ahead = std::min(later, micro - 1);
     const double waits = std::max(0.0, after + hops_after - ahead * forward[s]);
     const double idle = (before + waits) / chunks + hops_before;
-    if (micro * whole[s] + idle > slowest + fill) slowest = micro * whole[s], fill = idle, busiest = s;
+    const double own = micro * whole[s];
+    double total = own + idle;
+    // A stage has so many micro-batches under way, each of which goes through all later stages and back.
+    if (chunks == 1) {
+      const double rounds = std::floor(micro / (later + 1)), round = whole[s] + after + hops_after;
+      total = std::max(total, before + hops_before + rounds * round);
+    }
+    if (total > slowest + fill) slowest = own, fill = total - own, busiest = s;
     before += whole[s];
     if (s + 1 == stages) break;
     const double hop = 2 * messages.hop(static_cast<std::int64_t>(s)).time_s;

@@ -46,6 +46,15 @@ bool leaves(const TrainingMachine& machine, const hw::RankGroup& group) {
   return machine.spine && group.ranks > machine.spine->leaf_nodes * group.in_node;
 }
 
+/// Of a rank.
+const hw::Device& device_of(const TrainingMachine& machine, std::int64_t rank) {
+  for (const DeviceKind& kind : machine.unlike) {
+    if (rank < kind.count) return kind.device;
+    rank -= kind.count;
+  }
+  return machine.device;
+}
+
 const NodeNics* pair_nics(const TrainingMachine& machine, std::int64_t a, std::int64_t b) {
   const std::int32_t kind = kind_of(machine, a);
   return nics_of(*machine.mixed, kind, kind == kind_of(machine, b));
@@ -71,7 +80,10 @@ const NodeNics* group_nics(const TrainingMachine& machine, std::int64_t first, s
 
 std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std::int64_t ranks) {
   const std::int64_t in_node = std::min(ranks, machine.node_devices);
-  return in_node > 1 ? machine.device.rank_obstacle(in_node) : std::nullopt;
+  if (in_node < 2) return std::nullopt;
+  for (const DeviceKind& kind : machine.unlike)
+    if (auto why = kind.device.rank_obstacle(in_node)) return why;
+  return machine.device.rank_obstacle(in_node);
 }
 
 hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride) {
@@ -141,7 +153,9 @@ hw::GroupCost message(const TrainingMachine& machine, std::int64_t from, std::in
     for (std::int64_t i = 0; i < ranks && std::max(from, to) + i < machine.devices; ++i)
       nics = slower(nics, pair_nics(machine, from + i, to + i));
   if (machine.spine && crosses(machine.spine->leaf_nodes * machine.node_devices)) nics = &machine.spine->nics;
-  const hw::NodeFabric fabric = machine.fabric(nics);
+  // Over the links of the devices that send.
+  const hw::NodeFabric whole = machine.fabric(nics);
+  const hw::NodeFabric fabric{device_of(machine, from).link, whole.devices, whole.nic, whole.nics};
   if (fabric.nic == nullptr || !crosses(machine.node_devices))
     return in_situ(machine, hw::node_message(fabric, 1, bytes));
   return in_situ(machine, hw::message_between_nodes(fabric, std::min(ranks, machine.node_devices), bytes));
@@ -151,12 +165,13 @@ hw::GroupCost slowest_message(const TrainingMachine& machine, std::int64_t ranks
   const auto hop = [&](std::int64_t group) {
     return message(machine, group * ranks, (group + 1) * ranks, ranks, bytes);
   };
-  if (!machine.mixed && !machine.spine)  // the first that leaves a node, where one does
-    return hop(ranks * groups <= machine.node_devices ? 0 : (machine.node_devices - 1) / ranks);
-  hw::GroupCost slowest;
-  for (std::int64_t group = 0; group + 1 < groups; ++group)
-    if (const hw::GroupCost own = hop(group); own.time_s > slowest.time_s) slowest = own;
-  return slowest;
+  hw::GroupCost all;
+  for (std::int64_t group = 0; group + 1 < groups; ++group) {
+    const hw::GroupCost own = hop(group);
+    all.time_s = std::max(all.time_s, own.time_s);
+    all.energy_j += own.energy_j / static_cast<double>(groups - 1);
+  }
+  return all;
 }
 
 }  // namespace orrery::experiments::training

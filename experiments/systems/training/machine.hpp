@@ -142,7 +142,8 @@ std::optional<std::string> machine_obstacle(const TrainingMachine& machine, std:
 /// where all stay in one, else over adapters, the slowest pair's where nodes are unlike.
 hw::GroupCost message(const TrainingMachine& machine, std::int64_t from, std::int64_t to, std::int64_t ranks,
                       double bytes);
-/// The slowest of the messages from each of so many groups of `ranks`, one behind the other, to the next.
+/// Messages from each of so many groups of `ranks`, one behind the other, to the next: the time of the slowest, and the
+/// mean of what they draw.
 hw::GroupCost slowest_message(const TrainingMachine& machine, std::int64_t ranks, std::int64_t groups, double bytes);
 
 }  // namespace orrery::experiments::training

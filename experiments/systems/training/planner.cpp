@@ -212,6 +212,8 @@ class PlanSearch {
     const auto& asked = params_.recompute;
     return asked.empty() || std::find(asked.begin(), asked.end(), Recompute::full) != asked.end();
   }
+  /// How far a stage's layers may be from its share by speed: on unlike devices memory may ask for anything.
+  std::int64_t reach() const { return tables_.alike() ? 3 : table_.layers(); }
   /// On unlike devices they differ whatever is asked.
   bool tries_apart() const { return !tables_.alike() || (params_.stages == PlanStages::apart && may_run_again()); }
 
@@ -222,10 +224,11 @@ class PlanSearch {
       for (const Zero zero : chosen_kinds(params_.zero, {Zero::none, Zero::optimizer})) {
         if (plan.copies() == 1 && zero != Zero::none) continue;
         plan.zero = zero;
-        const auto division = divide_stages(tables_, plan, table_.layers(), 3, StageAgain::fewest_that_fit, shares_);
+        const auto division = divide_stages(tables_, plan, table_.layers(), reach(),
+                                            may_run_again() ? StageAgain::fewest_that_fit : StageAgain::none, shares_);
         const bool again =
             division && std::ranges::any_of(division->again, [](std::int64_t layers) { return layers > 0; });
-        if (!division || (again && !may_run_again())) {
+        if (!division) {
           ++result_.left_out["no division among stages fits"];
           continue;
         }

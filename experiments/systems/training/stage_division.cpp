@@ -29,7 +29,7 @@ Option option_of(const StageCosts& stage, std::int64_t layers, std::int64_t agai
 /// Stage `s` of the plan, which has its shares, with so many layers and as few of them run again as fit, or more where
 /// the way of activations to the host is longer than that; nothing where it never fits.
 std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
-                              std::int64_t layers) {
+                              std::int64_t layers, bool may_run_again) {
   Plan own = plan.of_stage(s);
   own.recompute = Recompute::full;
   own.stage_recompute_layers.clear();
@@ -52,14 +52,14 @@ std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, 
   // One layer that runs again holds its activations while it does: none may fit where one does not.
   if (!fits(0)) {
     fewest = layers;
-    if (!fits(fewest)) return std::nullopt;
+    if (!may_run_again || !fits(fewest)) return std::nullopt;
     for (std::int64_t less = 0; fewest - less > 1;) {  // `fewest` fits, `less` does not
       const std::int64_t middle = (fewest + less) / 2;
       (fits(middle) ? fewest : less) = middle;
     }
   }
   Option best = option_of(stage_of(fewest), layers, fewest, shares);
-  for (std::int64_t again = fewest + 1; shares.activations > 0 && again <= layers; ++again)
+  for (std::int64_t again = fewest + 1; may_run_again && shares.activations > 0 && again <= layers; ++again)
     if (const Option more = option_of(stage_of(again), layers, again, shares); more.time_s < best.time_s && fits(again))
       best = more;
   return best;
@@ -171,8 +171,9 @@ std::optional<StageDivision> divide(const std::vector<StagePrices>& stages, cons
          ++count) {
       StageOptions same;
       for (const Plan& choice : plans)
-        if (const auto option = again == StageAgain::as_planned ? planned(table, machine, choice, s, count)
-                                                                : fitting(table, machine, choice, s, count))
+        if (const auto option = again == StageAgain::as_planned
+                                    ? planned(table, machine, choice, s, count)
+                                    : fitting(table, machine, choice, s, count, again == StageAgain::fewest_that_fit))
           same.push_back(*option);
       keep_unbeaten(same);
       for (const Option& option : same) {

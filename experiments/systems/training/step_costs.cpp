@@ -374,27 +374,31 @@ StageMessages stage_messages(const ModelCosts& model, const TrainingMachine& mac
   StageMessages messages;
   if (plan.pipeline < 2) return messages;
   const auto bytes = static_cast<double>(model.boundary_bytes);
-  const std::int64_t ranks = plan.stage_ranks(), all = ranks * plan.pipeline;
-  const auto from = [&](std::int64_t s, std::int64_t to) {
-    return message(machine, s * ranks, to * ranks, ranks, bytes);
+  const std::int64_t ranks = plan.stage_ranks(), all = plan.ranks(), node = machine.node_devices;
+  const auto begin = [&](std::int64_t stage) {
+    if (plan.stage_tensor.empty()) return stage * ranks;
+    std::int64_t sum = 0;
+    for (std::int64_t s = 0; s < stage; ++s) sum += plan.of_stage(s).stage_ranks();
+    return sum;
   };
+  const auto ranks_of = [&](std::int64_t s) {
+    return plan.stage_tensor.empty() ? ranks : plan.of_stage(s).stage_ranks();
+  };
+  const auto from = [&](std::int64_t a, std::int64_t b) {
+    return message(machine, begin(a), begin(b), std::min(ranks_of(a), ranks_of(b)), bytes);
+  };
+  const bool plain = !machine.mixed && !machine.spine && machine.unlike.empty() && plan.stage_tensor.empty();
   messages.next = from(0, 1);
   if (plan.chunks > 1 || plan.head() != plan.pipeline - 1) messages.wrap = from(plan.pipeline - 1, 0);
   // Stages of whole nodes, or all in one: every hop is as the first.
-  const std::int64_t node = machine.node_devices;
-  const bool plain = !machine.mixed && !machine.spine;
   if (plain && (ranks % node == 0 || all <= node)) return messages;
   messages.hops.reserve(static_cast<std::size_t>(plan.pipeline - 1));
   // On plain nodes a hop is as the first of its kind: inside a node, or out of it.
   std::optional<std::int64_t> inside, across;
   for (std::int64_t s = 0; s + 1 < plan.pipeline; ++s) {
     std::optional<std::int64_t>& known = s * ranks / node == ((s + 2) * ranks - 1) / node ? inside : across;
-    if (plain && known) {
-      messages.hops.push_back(messages.hop(*known));
-      continue;
-    }
-    messages.hops.push_back(from(s, s + 1));
-    known = s;
+    messages.hops.push_back(plain && known ? messages.hop(*known) : from(s, s + 1));
+    if (!known) known = s;
   }
   return messages;
 }
