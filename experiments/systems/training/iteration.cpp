@@ -278,7 +278,7 @@ StepTimes closed_form(const Plan& plan, const StageMessages& messages, std::span
     double total = own + idle;
     // A stage has so many micro-batches under way, each of which goes through all later stages and back.
     if (chunks == 1) {
-      const double rounds = std::floor(micro / (later + 1)), round = whole[s] + after + hops_after;
+      const double rounds = std::ceil(micro / (later + 1)), round = whole[s] + after + hops_after;
       total = std::max(total, before + hops_before + rounds * round);
     }
     if (total > slowest + fill) slowest = own, fill = total - own, busiest = s;
