@@ -126,6 +126,21 @@ struct OffloadParams {
   }
 };
 
+/// The four of them, as fields and texts name them.
+struct OffloadField {
+  char letter = 'a';
+  const char* name = "";
+  std::vector<double> OffloadParams::*of = nullptr;
+};
+constexpr OffloadField kOffloadFields[] = {{'a', "offload_activations", &OffloadParams::offload_activations},
+                                           {'o', "offload_optimizer", &OffloadParams::offload_optimizer},
+                                           {'g', "offload_gradients", &OffloadParams::offload_gradients},
+                                           {'w', "offload_weights", &OffloadParams::offload_weights}};
+/// Whether any share is above 0.
+inline bool any_share(const std::vector<double>& shares) {
+  return std::ranges::any_of(shares, [](double share) { return share > 0; });
+}
+
 struct PlanParams : GradientParams, OffloadParams {
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   ContextExchange context_exchange = ContextExchange::ring;

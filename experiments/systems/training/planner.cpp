@@ -501,13 +501,6 @@ ScoredPlan score_stages(StageTables& tables, const Plan& plan, const std::vector
 
 namespace {
 
-/// Letters of what can lie in the host's memory, in the order of offload_text.
-constexpr std::pair<char, std::vector<double> OffloadParams::*> kOffloadLetters[] = {
-    {'a', &OffloadParams::offload_activations},
-    {'o', &OffloadParams::offload_optimizer},
-    {'g', &OffloadParams::offload_gradients},
-    {'w', &OffloadParams::offload_weights}};
-
 /// What offload_text writes; nothing where it is not that.
 std::optional<OffloadParams> parse_offload(const std::string& text) {
   OffloadParams out;
@@ -515,16 +508,15 @@ std::optional<OffloadParams> parse_offload(const std::string& text) {
   std::istringstream kinds(text);
   for (std::string kind; std::getline(kinds, kind, '+');) {
     const auto* const letter = std::ranges::find_if(
-        kOffloadLetters, [&](const auto& known) { return !kind.empty() && known.first == kind.front(); });
-    if (letter == std::end(kOffloadLetters) || !(out.*letter->second).empty() || kind.back() == '|')
-      return std::nullopt;
+        kOffloadFields, [&](const auto& known) { return !kind.empty() && known.letter == kind.front(); });
+    if (letter == std::end(kOffloadFields) || !(out.*letter->of).empty() || kind.back() == '|') return std::nullopt;
     std::istringstream shares(kind.substr(1));
     for (std::string share; std::getline(shares, share, '|');) {
       const auto value = sim::parse_quantity(share, sim::Unit::none);
       if (!value || *value < 0 || *value > 1) return std::nullopt;
-      (out.*letter->second).push_back(*value);
+      (out.*letter->of).push_back(*value);
     }
-    if ((out.*letter->second).empty()) return std::nullopt;
+    if ((out.*letter->of).empty()) return std::nullopt;
   }
   return out;
 }
@@ -533,8 +525,8 @@ std::optional<OffloadParams> parse_offload(const std::string& text) {
 
 std::string offload_text(const OffloadParams& offload) {
   std::string text;
-  for (const auto& [letter, of] : kOffloadLetters)
-    if (std::ranges::any_of(offload.*of, [](double share) { return share > 0; }))
+  for (const auto& [letter, name, of] : kOffloadFields)
+    if (any_share(offload.*of))
       text += fmt::format("{}{}{:g}", text.empty() ? "" : "+", letter, fmt::join(offload.*of, "|"));
   return text;
 }

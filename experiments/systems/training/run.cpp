@@ -24,13 +24,10 @@ std::optional<std::string> schedule_obstacle(const policies::PipelineSchedule& s
 
 /// Why the schedule cannot have what passes need in the host's memory; nothing if it can.
 std::optional<std::string> halves_obstacle(const policies::PipelineSchedule& schedule, const Plan& plan) {
-  const auto some = [](const std::vector<double>& shares) {
-    return std::ranges::any_of(shares, [](double share) { return share > 0; });
-  };
-  const char* what = some(plan.offload_activations) ? "offload_activations"
-                     : some(plan.offload_weights)   ? "offload_weights"
-                     : some(plan.offload_gradients) ? "offload_gradients"
-                                                    : nullptr;
+  const char* what = nullptr;  // of passes: states cross in the update alone
+  for (const OffloadField& field : kOffloadFields)
+    if (what == nullptr && field.of != &OffloadParams::offload_optimizer && any_share(plan.*field.of))
+      what = field.name;
   if (what == nullptr) return std::nullopt;
   for (const auto& device :
        schedule.order({.devices = plan.pipeline, .micro_batches = plan.micro_batches, .chunks = plan.chunks}))
@@ -224,14 +221,10 @@ std::optional<std::string> host_obstacle(const TrainingMachine& machine, std::in
 }
 
 std::optional<std::string> offload_obstacle(const TrainingConfig& config, const PlanParams& plan) {
-  if (!config.machine.host_link)
-    for (const auto& [shares, name] : {std::pair{&plan.offload_activations, "offload_activations"},
-                                       {&plan.offload_optimizer, "offload_optimizer"},
-                                       {&plan.offload_weights, "offload_weights"},
-                                       {&plan.offload_gradients, "offload_gradients"}})
-      if (std::ranges::any_of(*shares, [](double share) { return share > 0; }))
-        return fmt::format("{} needs machine.host_link: the machine has no way to its host's memory", name);
-  if (std::ranges::none_of(plan.offload_optimizer, [](double share) { return share > 0; })) return std::nullopt;
+  for (const OffloadField& field : kOffloadFields)
+    if (!config.machine.host_link && any_share(plan.*field.of))
+      return fmt::format("{} needs machine.host_link: the machine has no way to its host's memory", field.name);
+  if (!any_share(plan.offload_optimizer)) return std::nullopt;
   if (config.machine.offload->host_updates() && !config.machine.host_update)
     return fmt::format("policies.offload {} needs machine.host_update: how fast the host updates",
                        config.params.policies.offload.name);
