@@ -40,6 +40,7 @@ Training::Training(const TrainingPlan& plan)
       actions_(plan.envs * envs_.spec().action_size()),
       sums_(plan.envs, 0.0),
       log_(envs_.spec()) {
+  envs_.share_draws(learner_->turns());
   envs_.reset(env_seed(plan.seed, 0));
 }
 

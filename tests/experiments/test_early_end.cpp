@@ -3,6 +3,7 @@
 
 #include "experiments/base/early_end.hpp"
 #include "experiments/base/figures.hpp"
+#include "sim/base/random.hpp"
 #include "support.hpp"
 #include "system_run.hpp"
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "experiments/systems/training/launch_flags.hpp"
+#include "experiments/systems/training/plan_text.hpp"
 #include "experiments/systems/training/planner.hpp"
 #include "experiments/systems/training/run.hpp"
 #include "tests/experiments/support.hpp"

@@ -215,6 +215,23 @@ TEST_CASE("evolution learns what a weighted sum can do", "[policies]") {
   CHECK(training.curve().back().eval_return == Approx(500));  // the pole stands to the end of all twenty episodes
 }
 
+TEST_CASE("evolution that ranks on the same draws tells better weights from lucky ones", "[policies]") {
+  // Twelve sets of weights on two environments: each draw is played six times in a row by both.
+  const auto learner = [](const std::string& params) {
+    return make_learner(test::plan("contextual_bandit", "{}", "evolution", params, 100, 2),
+                        test::make_env("contextual_bandit", "{}")->spec())
+        ->turns();
+  };
+  CHECK(learner(R"({"population": 12, "same_draws": true})") == 6);
+  CHECK(learner(R"({"population": 13, "same_draws": true})") == 7);
+  CHECK(learner(R"({"population": 12})") == 0);
+  // The pole starts within 0.05 of upright, where luck decides little: both learn to balance it.
+  TrainingPlan plan = test::plan("cart_pole", "{}", "evolution", R"({"episodes": 2, "same_draws": true})", 60'000, 8);
+  Training training(plan);
+  while (!training.done()) training.advance();
+  CHECK(training.curve().back().eval_return == Approx(500));
+}
+
 TEST_CASE("a network that is no number any more is told, not acted on", "[policies]") {
   const double broken[] = {0.0, std::nan(""), 1.0};
   CHECK_THROWS_WITH(masked_argmax(broken, nullptr, 3), Contains("not a number"));

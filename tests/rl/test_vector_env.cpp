@@ -113,6 +113,31 @@ TEST_CASE("a vector environment goes on from where an archive holds it", "[prop]
   }
 }
 
+TEST_CASE("environments that share draws begin the same episodes, so many of each in a row", "[unit]") {
+  // Episodes of one step; three of a seed in a row: 7 7 7, then the first after 7, and so on.
+  const std::string brief = R"({"max_steps": 1})";
+  VectorEnv envs = vector_env("cart_pole", 2, Autoreset::same_step, 1, brief);
+  envs.share_draws(3);
+  envs.reset(7);
+  const auto env = test::make_env("cart_pole", brief);
+  const std::vector<double> actions{1, 0};
+  for (std::uint64_t episode = 0; episode < 8; ++episode) {
+    TimeStep expected;
+    env->reset(episode_seed(7, episode / 3), expected);
+    std::vector<double> both = expected.observation;
+    both.insert(both.end(), expected.observation.begin(), expected.observation.end());
+    REQUIRE(envs.now().observations == both);
+    Archive out;
+    envs.state(out);
+    VectorEnv copy = vector_env("cart_pole", 2, Autoreset::same_step, 1, brief);
+    copy.share_draws(3);
+    Archive in(out.bytes());
+    copy.state(in);
+    envs.step(actions);
+    CHECK(same(copy.step(actions), envs.now()));
+  }
+}
+
 TEST_CASE("faults of actions come out of threads; then only a reset helps", "[unit]") {
   VectorEnv envs = vector_env("cart_pole", 4, Autoreset::same_step, 2);
   CHECK_THROWS_AS(envs.step(std::vector<double>(4, 0.0)), std::logic_error);

@@ -128,7 +128,7 @@ const VectorStep& VectorEnv::reset(std::span<const std::uint64_t> seeds) {
 
 const VectorStep& VectorEnv::reset(std::uint64_t seed) {
   std::vector<std::uint64_t> seeds;
-  for (std::size_t i = 0; i < size(); ++i) seeds.push_back(env_seed(seed, i));
+  for (std::size_t i = 0; i < size(); ++i) seeds.push_back(turns_ > 0 ? seed : env_seed(seed, i));
   return reset(seeds);
 }
 
@@ -142,10 +142,14 @@ const VectorStep& VectorEnv::step(std::span<const double> actions) {
   return now_;
 }
 
+std::uint64_t VectorEnv::seed_of(const Place& place) const {
+  return episode_seed(place.seed, turns_ > 0 ? place.episode / turns_ : place.episode);
+}
+
 /// Begins the next episode of an environment.
 void VectorEnv::begin(std::size_t i) {
   Place& place = places_[i];
-  envs_[i]->reset(episode_seed(place.seed, place.episode), steps_[i]);
+  envs_[i]->reset(seed_of(place), steps_[i]);
   place.over = false;
   place.actions.clear();
 }
@@ -192,7 +196,7 @@ void VectorEnv::show(std::size_t i, const TimeStep& step) {
 
 void VectorEnv::replay(std::size_t i) {
   const Place& place = places_[i];
-  envs_[i]->reset(episode_seed(place.seed, place.episode), steps_[i]);
+  envs_[i]->reset(seed_of(place), steps_[i]);
   const std::size_t width = spec().action_size();
   for (std::size_t at = 0; at < place.actions.size(); at += width)
     envs_[i]->step(std::span(place.actions).subspan(at, width), steps_[i]);

@@ -70,11 +70,15 @@ class VectorEnv {
  public:
   /// At least one environment; all with specs of the same sizes.
   VectorEnv(std::vector<std::unique_ptr<Env>> envs, Autoreset mode, std::size_t threads = 1);
+  /// From the next reset(seed) on, episodes k of all environments have the same draws, and so have `turns` of them in a
+  /// row: those of episode_seed(seed, k / turns). 0: every episode has its own.
+  void share_draws(std::uint64_t turns) { turns_ = turns; }
 
   const EnvSpec& spec() const { return envs_[0]->spec(); }
   std::size_t size() const { return envs_.size(); }
 
-  /// Begins an episode in each environment, with a seed each or with env_seed(seed, i).
+  /// Begins an episode in each environment, with a seed each or with env_seed(seed, i); with `seed` where draws are
+  /// shared.
   const VectorStep& reset(std::span<const std::uint64_t> seeds);
   const VectorStep& reset(std::uint64_t seed);
   /// Takes each further; n * action_size numbers. Throws std::invalid_argument for an action that is not allowed, and
@@ -94,6 +98,7 @@ class VectorEnv {
   };
   template <class Work>
   void for_each_env(Work work);
+  std::uint64_t seed_of(const Place& place) const;
   void begin(std::size_t i);
   void step_one(std::size_t i, std::span<const double> action);
   void replay(std::size_t i);
@@ -101,6 +106,7 @@ class VectorEnv {
 
   std::vector<std::unique_ptr<Env>> envs_;
   Autoreset mode_;
+  std::uint64_t turns_ = 0;
   Team team_;
   std::vector<TimeStep> steps_;
   std::vector<Place> places_;

@@ -125,15 +125,18 @@ class ExpertCacheEnv final : public Env {
 
   void reset(std::uint64_t seed, TimeStep& out) override {
     port_->stop();
-    sim::RandomStream random(seed, "rl/expert_cache");
-    draw_episode(random, seed);
-    const CacheTrial trial{.slots = params_.slots[random.below(params_.slots.size())]};
-    unit_ = static_cast<double>(std::max<std::int64_t>(1, play_layer(episode_, 0, rule_, trial).misses));
+    if (drawn_seed_ != seed) {  // learners whose episodes share draws ask for the same ones again
+      sim::RandomStream random(seed, "rl/expert_cache");
+      draw_episode(random, seed);
+      trial_ = {.slots = params_.slots[random.below(params_.slots.size())]};
+      unit_ = static_cast<double>(std::max<std::int64_t>(1, play_layer(episode_, 0, rule_, trial_).misses));
+      drawn_seed_ = seed;
+    }
     policies::ExpertCacheRegistry::Choice learner;
     learner.make = [this](const policies::ExpertCacheSetup& setup) {
       return asking_expert_cache(port_, setup, rule_.make(setup));
     };
-    port_->start([this, learner, trial] { counts_ = play_layer(episode_, 0, learner, trial); });
+    port_->start([this, learner] { counts_ = play_layer(episode_, 0, learner, trial_); });
     advance(out);
     out.rewards[0] = paid_ = 0;  // nothing has been decided: the end pays for it
   }
@@ -220,6 +223,8 @@ class ExpertCacheEnv final : public Env {
   policies::ExpertCacheRegistry::Choice rule_;
   traces::RouterTrace trace_, episode_;
   EnvSpec spec_;
+  std::optional<std::uint64_t> drawn_seed_;  ///< of episode_, trial_ and unit_
+  CacheTrial trial_;
   double unit_ = 1;  ///< misses of the rule in this episode
   double paid_ = 0;  ///< sum of rewards so far, negated
   policies::ExpertCounts counts_;

@@ -136,9 +136,10 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   port_->stop();
   meter_->ended = 0;
   meter_->all.clear();
-  if (own_ != nullptr) {
+  if (own_ != nullptr && own_seed_ != seed) {  // learners whose episodes share draws ask for the same run again
     own_joules_ = total_joules(own_->run(meter_.get(), {}, change(seed)));
     own_worth_ = std::exchange(meter_->all, {});
+    own_seed_ = seed;
     meter_->ended = 0;
   }
   port_->start([this, seed] { joules_ = total_joules(setup_->run(meter_.get(), {}, change(seed))); });

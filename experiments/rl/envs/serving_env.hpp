@@ -96,8 +96,9 @@ class ServingEnv final : public Env {
   std::shared_ptr<TrainingPort> port_ = std::make_shared<TrainingPort>();
   std::unique_ptr<Meter> meter_;
   std::unique_ptr<ServingSetup> setup_;
-  std::unique_ptr<ServingSetup> own_;  ///< with the config's own policy, to compare with
-  std::vector<double> own_worth_;      ///< of each request in this episode
+  std::unique_ptr<ServingSetup> own_;      ///< with the config's own policy, to compare with
+  std::optional<std::uint64_t> own_seed_;  ///< whose draws the config's own rule has been run on
+  std::vector<double> own_worth_;          ///< of each request in that run
   double own_joules_ = 0, joules_ = 0;
   std::int64_t last_window_ = 0;  // requests before it
 };

@@ -20,6 +20,7 @@ struct EvolutionParams {
   NetworkParams network{.hidden = {}};
   std::int64_t population = 0, episodes = 4;
   double sigma = 0.5;
+  bool same_draws = false;
 
   static constexpr auto fields() {
     using P = EvolutionParams;
@@ -32,6 +33,9 @@ struct EvolutionParams {
         sim::field("episodes", &P::episodes, Unit::count, sim::between(1, 10'000),
                    "Episodes by which each set of weights is judged."),
         sim::field("sigma", &P::sigma, Unit::none, sim::positive(), "Initial standard deviation of a weight."),
+        sim::field("same_draws", &P::same_draws,
+                   "All sets of weights of a generation play episodes of the same draws, where these are as long: what "
+                   "luck there is ranks none of them."),
     };
   }
 };
@@ -108,6 +112,9 @@ class Evolution final : public Learner {
     whose_.assign(whose.begin(), whose.end());
   }
   void policy(Archive& archive) override { archive(normaliser_, cma_, generation_); }
+  std::uint64_t turns() const override {
+    return params_.same_draws ? (cma_.lambda() + setup_.envs - 1) / setup_.envs : 0;
+  }
   std::vector<std::pair<std::string, double>> figures() const override {
     return {{"generation", static_cast<double>(generation_)}, {"sigma", cma_.sigma()}, {"best_of_generation", best_}};
   }

@@ -4,12 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
-#include <sstream>
 #include <stdexcept>
 
 #include "experiments/systems/training/offload.hpp"
+#include "experiments/systems/training/plan_text.hpp"
 #include "experiments/systems/training/stage_division.hpp"
 #include "sim/base/units.hpp"
 
@@ -192,9 +191,7 @@ class PlanSearch {
   /// What may lie in the host's memory, every share with every other; none where only the plan's own may.
   static std::vector<HostShares> shares_of(const PlannerParams& params, const OffloadParams& plan) {
     std::vector<HostShares> all;
-    const std::vector<double>* lists[] = {&params.offload_weights, &params.offload_gradients, &params.offload_optimizer,
-                                          &params.offload_activations};
-    if (std::ranges::all_of(lists, [](const auto* list) { return list->empty(); })) return all;
+    if (std::ranges::all_of(kOffloadFields, [&](const auto& one) { return (params.*one.of).empty(); })) return all;
     const HostShares own = plan.host_shares(0);
     const auto asked = [](const std::vector<double>& list, double planned) {
       return list.empty() ? std::vector<double>{planned} : list;
@@ -406,181 +403,7 @@ class PlanSearch {
   std::int64_t devices_ = 1;
 };
 
-/// Of a rank's messages in a step: every micro-batch crosses from chunk to chunk, there and back.
-double messages_j(const Plan& plan, const StageMessages& messages) {
-  if (plan.pipeline < 2) return 0;
-  const auto chunks = static_cast<double>(plan.chunks);
-  return 2 * static_cast<double>(plan.micro_batches) *
-         (chunks * messages.through(plan.pipeline).energy_j + (chunks - 1) * messages.wrap.energy_j);
-}
-
-/// What a rank of each stage keeps in its host's memory.
-std::vector<std::int64_t> host_bytes(const Plan& plan, const std::vector<const StageCosts*>& stages) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const StageCosts& stage = *stages[static_cast<std::size_t>(s)];
-    all.push_back(stage.host_bytes(most_kept(stage, plan, s, &ChunkCosts::host_bytes)));
-  }
-  return all;
-}
-
 }  // namespace
-
-ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers) {
-  const ModelCosts& model = table.costs(plan.share());
-  // Stages that are neither first nor last are alike where they have as many layers: an even partition has two lengths.
-  struct Kind {
-    std::int64_t layers = 0;
-    bool first = false, last = false;
-    StageCosts costs;
-    std::int64_t stages = 0;
-  };
-  ScoredPlan scored{.plan = plan, .available_bytes = machine.device.memory_bytes, .devices = plan.ranks()};
-  std::vector<Kind> kinds;
-  kinds.reserve(4);
-  std::vector<std::uint8_t> kind_of(static_cast<std::size_t>(plan.pipeline));
-  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const std::int64_t count = even_layers(layers, plan.pipeline, s);
-    const bool first = s == 0, last = s == plan.pipeline - 1;
-    std::size_t k = 0;
-    while (k < kinds.size() && !(kinds[k].layers == count && kinds[k].first == first && kinds[k].last == last)) ++k;
-    if (k == kinds.size()) {
-      kinds.push_back({count, first, last, stage_costs(model, machine, plan, s, count)});
-      // The first of a kind runs ahead the farthest.
-      const StageCosts& costs = kinds.back().costs;
-      const StageMemory memory = stage_memory(model, costs, plan, most_kept(costs, plan, s));
-      scored.memory_bytes = std::max(scored.memory_bytes, memory.total());
-    }
-    kind_of[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(k);
-    ++kinds[k].stages;
-  }
-  std::vector<const StageCosts*> stages;
-  stages.reserve(kind_of.size());
-  for (const std::uint8_t kind : kind_of) stages.push_back(&kinds[kind].costs);
-  if (plan.host_shares(0).any()) scored.host_bytes = fullest_host(plan, machine.node_devices, host_bytes(plan, stages));
-  const StageMessages messages = stage_messages(model, machine, plan);
-  scored.times = closed_form(plan, messages, stages);
-  scored.closed_s = scored.times.time_s;
-  scored.energy_j = messages_j(plan, messages);
-  for (const Kind& kind : kinds)
-    scored.energy_j += static_cast<double>(kind.stages) * stage_energy(kind.costs, plan.micro_batches);
-  scored.energy_j *= static_cast<double>(plan.stage_ranks());
-  scored.energy_j += machine.device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
-  return scored;
-}
-
-ScoredPlan score_stages(StageTables& tables, const Plan& plan, const std::vector<std::int64_t>& layers) {
-  ScoredPlan scored{.plan = plan, .layers = layers, .devices = plan.ranks()};
-  const StepCosts costs = tables.step(plan, layers);
-  scored.times = closed_form(costs);
-  scored.closed_s = scored.times.time_s;
-  scored.energy_j = messages_j(plan, costs.messages) * static_cast<double>(plan.stage_ranks());
-  std::vector<const StageCosts*> stages;
-  double fullest = -1;
-  for (std::int64_t s = 0; s < plan.pipeline; ++s) {
-    const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
-    const Plan own = plan.of_stage(s);
-    const std::int64_t device = tables.machine(plan, s).device.memory_bytes;
-    const std::int64_t memory =
-        stage_memory(tables.table(plan, s).costs(own.share()), stage, own, most_kept(stage, own, s)).total();
-    if (const double share = static_cast<double>(memory) / static_cast<double>(device); share > fullest) {
-      fullest = share;
-      scored.memory_bytes = memory;
-      scored.available_bytes = device;
-    }
-    scored.energy_j += static_cast<double>(own.stage_ranks()) * stage_energy(stage, plan.micro_batches);
-    stages.push_back(&stage);
-  }
-  scored.host_bytes = fullest_host(plan, tables.whole().node_devices, host_bytes(plan, stages));
-  if (tables.alike())
-    scored.energy_j += tables.whole().device.power.idle_w * scored.closed_s * static_cast<double>(scored.devices);
-  else
-    scored.energy_j += idle_j(tables.whole(), scored.closed_s);
-  return scored;
-}
-
-namespace {
-
-/// What offload_text writes; nothing where it is not that.
-std::optional<OffloadParams> parse_offload(const std::string& text) {
-  OffloadParams out;
-  if (text.ends_with('+')) return std::nullopt;
-  std::istringstream kinds(text);
-  for (std::string kind; std::getline(kinds, kind, '+');) {
-    const auto* const letter = std::ranges::find_if(
-        kOffloadFields, [&](const auto& known) { return !kind.empty() && known.letter == kind.front(); });
-    if (letter == std::end(kOffloadFields) || !(out.*letter->of).empty() || kind.back() == '|') return std::nullopt;
-    std::istringstream shares(kind.substr(1));
-    for (std::string share; std::getline(shares, share, '|');) {
-      const auto value = sim::parse_quantity(share, sim::Unit::none);
-      if (!value || *value < 0 || *value > 1) return std::nullopt;
-      (out.*letter->of).push_back(*value);
-    }
-    if ((out.*letter->of).empty()) return std::nullopt;
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string offload_text(const OffloadParams& offload) {
-  std::string text;
-  for (const auto& [letter, name, of] : kOffloadFields)
-    if (any_share(offload.*of))
-      text += fmt::format("{}{}{:g}", text.empty() ? "" : "+", letter, fmt::join(offload.*of, "|"));
-  return text;
-}
-
-PlanParams parse_plan(const std::string& text, const PlanParams& others) {
-  const auto fail = [&](const char* what) {
-    throw std::invalid_argument(fmt::format("expected {} in the plan '{}'", what, text));
-  };
-  std::istringstream words(text);
-  std::string tensor, stages, copies, micro, sequence, recompute, zero, offload, more;
-  words >> tensor >> stages >> copies >> micro >> sequence >> recompute >> zero >> offload;
-  if (zero.empty() || (words >> more))
-    fail(
-        "seven words (tensor, stages, copies, micro-batch, yes or no, what runs again, ZeRO), or an eighth for what "
-        "lies in host memory,");
-  const auto number = [&](const std::string& word, const char* what) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > (1 << 20)) fail(what);
-    return value;
-  };
-  PlanParams params = others;
-  params.stage_tensor_parallel.clear();
-  params.stage_recompute_layers.clear();
-  const std::size_t shared = tensor.find('c');
-  params.tensor_parallel = number(tensor.substr(0, shared), "ranks of tensor parallelism");
-  params.context_parallel =
-      shared == std::string::npos ? 1 : number(tensor.substr(shared + 1), "ranks of context parallelism behind the c");
-  const std::size_t chunks = stages.find('x');
-  params.pipeline_parallel = number(stages.substr(0, chunks), "stages, and chunks behind an x,");
-  params.interleave = chunks == std::string::npos ? 1 : number(stages.substr(chunks + 1), "chunks behind the x");
-  const std::size_t experts = copies.find('e');
-  params.data_parallel = number(copies.substr(0, experts), "copies");
-  params.expert_parallel =
-      experts == std::string::npos ? 1 : number(copies.substr(experts + 1), "ranks that share experts behind the e");
-  params.micro_batch = number(micro, "sequences of a micro-batch");
-  if (sequence != "yes" && sequence != "no") fail("yes or no for sequence parallelism");
-  params.sequence_parallel = sequence == "yes";
-  params.async_tensor_parallel = params.sequence_parallel && others.async_tensor_parallel;
-  params.overlap_experts = others.overlap_experts;
-  const auto again = sim::value_named<Recompute>(recompute);
-  if (!again) fail("none, selective, by_op or full for what runs again");
-  params.recompute = *again;
-  const auto shares = sim::value_named<Zero>(zero);
-  if (!shares) fail("none, optimizer, gradients or weights for ZeRO");
-  params.zero = *shares;
-  static_cast<OffloadParams&>(params) = {};
-  if (!offload.empty()) {
-    const auto parsed = parse_offload(offload);
-    if (!parsed) fail("shares up to 1 behind a, o, g or w, such as a0.5+o0.25|1, for what lies in host memory");
-    static_cast<OffloadParams&>(params) = *parsed;
-  }
-  return params;
-}
 
 PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries,
                          const std::function<void(const Progress&)>& progress) {

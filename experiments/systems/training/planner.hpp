@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "experiments/base/experiment.hpp"
+#include "experiments/systems/training/plan_score.hpp"
 #include "experiments/systems/training/run.hpp"
-#include "experiments/systems/training/stage_tables.hpp"
 
 namespace orrery::experiments::training {
 
@@ -27,13 +27,13 @@ constexpr auto enum_names(PlanStages) {
   return sim::names<PlanStages>({{"alike", alike}, {"apart", apart}});
 }
 
-/// Section `plans`: lists that span the space; an empty list is everything.
-struct PlannerParams {
+/// Section `plans`: lists that span the space; an empty list is everything, of shares in the host's memory the plan's
+/// own. What of OffloadParams is by stage in a plan are here shares to try.
+struct PlannerParams : OffloadParams {
   std::vector<std::int64_t> devices, tensor_parallel, context_parallel, pipeline_parallel, expert_parallel, micro_batch,
       interleave;
   std::vector<Recompute> recompute;
   std::vector<Zero> zero;
-  std::vector<double> offload_weights, offload_gradients, offload_optimizer, offload_activations;
   PlanStages stages = PlanStages::alike;
   PlanRank rank = PlanRank::time;
   std::string explain;
@@ -42,6 +42,7 @@ struct PlannerParams {
   static constexpr auto fields() {
     using sim::Unit;
     using P = PlannerParams;
+    using List = std::vector<double> P::*;  // the base's member as this struct's
     constexpr sim::Range kSize = sim::between(1, 1 << 20);
     return sim::FieldTable{
         sim::field("devices", &P::devices, Unit::count, kSize,
@@ -61,13 +62,13 @@ struct PlannerParams {
         sim::field("recompute", &P::recompute,
                    "Kinds of recomputation to try; empty: none, selective and full (by_op only if listed)."),
         sim::field("zero", &P::zero, "ZeRO stages to try; empty: all."),
-        sim::field("offload_weights", &P::offload_weights, Unit::ratio, sim::between(0, 1),
+        sim::field("offload_weights", List(&P::offload_weights), Unit::ratio, sim::between(0, 1),
                    "Shares of weights in host memory to try; empty: only that of the plan."),
-        sim::field("offload_gradients", &P::offload_gradients, Unit::ratio, sim::between(0, 1),
+        sim::field("offload_gradients", List(&P::offload_gradients), Unit::ratio, sim::between(0, 1),
                    "Shares of gradients in host memory to try; empty: only that of the plan."),
-        sim::field("offload_optimizer", &P::offload_optimizer, Unit::ratio, sim::between(0, 1),
+        sim::field("offload_optimizer", List(&P::offload_optimizer), Unit::ratio, sim::between(0, 1),
                    "Shares of optimizer states in host memory to try; empty: only that of the plan."),
-        sim::field("offload_activations", &P::offload_activations, Unit::ratio, sim::between(0, 1),
+        sim::field("offload_activations", List(&P::offload_activations), Unit::ratio, sim::between(0, 1),
                    "Shares of layer activations in host memory to try; empty: only that of the plan."),
         sim::field("stages", &P::stages,
                    "`alike`: even stages of one kind. `apart`: also stages that differ in layers, in how many of "
@@ -83,23 +84,6 @@ struct PlannerParams {
                    "Number of best plans that are simulated event by event."),
     };
   }
-};
-
-/// A plan, and what came of it.
-struct ScoredPlan {
-  Plan plan;
-  std::vector<std::int64_t> layers;  ///< of each stage; empty: even
-  double closed_s = 0;
-  double time_s = 0;                 ///< of the run; 0: not run
-  StepTimes times;                   ///< of the run, else of the closed form
-  std::int64_t memory_bytes = 0;     ///< of the fullest stage's rank
-  std::int64_t available_bytes = 0;  ///< of a device of that stage
-  std::int64_t host_bytes = 0;       ///< in the memory of the fullest node's host
-  std::int64_t devices = 0;
-  double energy_j = 0;  ///< of a step, all devices, by the closed form
-  /// Of the run where there is one.
-  double step_s() const { return time_s > 0 ? time_s : closed_s; }
-  double device_s() const { return step_s() * static_cast<double>(devices); }
 };
 
 /// A plan that somebody asks about.
@@ -118,23 +102,6 @@ struct PlannerResult {
   std::map<std::string, ScoredPlan> nearest;  ///< of plans that cannot be, by reason, the one nearest to fit
   std::optional<ExplainedPlan> explained;
 };
-
-/// A plan as the table has it: tensor (and context: 4c2), stages (and chunks: 8x3), copies (and ranks that share
-/// experts: 16e8), micro-batch, sequence parallelism, what runs again, ZeRO, and what lies in the host's memory
-/// (offload_text; nothing where nothing does); everything else is as `others` have it.
-/// Throws std::invalid_argument with what was expected.
-PlanParams parse_plan(const std::string& text, const PlanParams& others = {});
-
-/// Shares in the host's memory by stage, or one for all: "a0.5+o0.25|1"; a: activations, o: optimizer states,
-/// g: gradients, w: weights. Empty where nothing lies there.
-std::string offload_text(const OffloadParams& offload);
-
-/// Closed form of one plan: its time, and the memory of its fullest stage.
-ScoredPlan score(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t layers);
-
-/// The same for stages that differ, or whose devices do: the fullest stage is then the one with the largest share of
-/// its device's memory full.
-ScoredPlan score_stages(StageTables& tables, const Plan& plan, const std::vector<std::int64_t>& layers);
 
 /// `progress` is told of plans that were scored, and of those that were run; what it throws ends the search.
 PlannerResult find_plans(const TrainingConfig& config, const PlannerParams& params, const sim::RegistrySet& registries,

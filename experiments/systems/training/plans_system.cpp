@@ -10,6 +10,7 @@
 #include "experiments/base/figure_table.hpp"
 #include "experiments/base/text_file.hpp"
 #include "experiments/systems/training/launch_flags.hpp"
+#include "experiments/systems/training/plan_text.hpp"
 #include "experiments/systems/training/planner.hpp"
 
 namespace orrery::experiments {
@@ -293,16 +294,12 @@ System training_plans_system() {
         if (!config.params.machine.slow.empty())
           faults.add(place_of(section(root, "machine"), "slow_nodes"),
                      "expected none: plans are compared on equal nodes");
-        for (const auto& [shares, name] : {std::pair{&params.offload_weights, "offload_weights"},
-                                           {&params.offload_gradients, "offload_gradients"},
-                                           {&params.offload_optimizer, "offload_optimizer"},
-                                           {&params.offload_activations, "offload_activations"}})
-          if (!config.machine.host_link && std::ranges::any_of(*shares, [](double share) { return share > 0; }))
+        double combinations = 1;
+        for (const auto& [letter, name, of] : training::kOffloadFields) {
+          if (!config.machine.host_link && training::any_share(params.*of))
             faults.add(place_of(node, name), "expected machine.host_link, which leads to the host's memory");
-        const double combinations = std::max<double>(1, static_cast<double>(params.offload_weights.size())) *
-                                    std::max<double>(1, static_cast<double>(params.offload_gradients.size())) *
-                                    std::max<double>(1, static_cast<double>(params.offload_optimizer.size())) *
-                                    std::max<double>(1, static_cast<double>(params.offload_activations.size()));
+          combinations *= std::max<double>(1, static_cast<double>((params.*of).size()));
+        }
         if (combinations > kMostShares)
           faults.add(place_of(node, "offload_weights"),
                      fmt::format("expected at most {} combinations of shares in host memory, got {:.0f}", kMostShares,
