@@ -282,7 +282,7 @@ class DecoderWriter {
         net_.graph().input(scope + ".input_ids", {net_.size(x, 0), net_.size(x, 1)}, ElementType::int64);
     const TensorId next = net_.emit(OpKind::embedding, {table, ids}, net_.shape(x), net_.type(), OpClass::embedding);
     const TensorId both = net_.concat({rms_norm(x, "hidden_norm"), rms_norm(next, "token_norm")}, -1);
-    const TensorId joined = net_.linear(both, p_.hidden, false, OpClass::ffn_up, "join");
+    const TensorId joined = undivided(both, p_.hidden, OpClass::ffn_up, "join");
     const TensorId out = block(joined, scope, p_.dense_layers < p_.layers);
     net_.scope(scope);
     return out;
@@ -344,15 +344,21 @@ class DecoderWriter {
     return net_.add(straight, net_.mul(crossed, rotation_[1], OpClass::rope), OpClass::rope);
   }
 
+  /// A product whose weight ranks that share a layer all have whole.
+  TensorId undivided(TensorId x, std::int64_t width, OpClass of, const char* name) {
+    const TensorId out = net_.linear(x, width, false, of, name);
+    net_.graph().annotate(*net_.graph().producer(out)).set("undivided", SymExpr(1));
+    return out;
+  }
+
   /// q, k and v by way of latents; every head has keys and values of its own, and the rotated part of keys is one.
   std::array<TensorId, 3> latent_projections(TensorId x) {
     const std::int64_t key = p_.nope_dim + p_.rope_dim;
     TensorId from = x;
-    if (p_.q_rank > 0) from = rms_norm(net_.linear(x, p_.q_rank, false, OpClass::qkv_proj, "q_a_proj"), "q_a_norm");
+    if (p_.q_rank > 0) from = rms_norm(undivided(x, p_.q_rank, OpClass::qkv_proj, "q_a_proj"), "q_a_norm");
     TensorId q = net_.split_heads(net_.linear(from, p_.heads * key, false, OpClass::qkv_proj, "q_b_proj"), p_.heads);
     q = net_.concat({net_.slice(q, -1, 0, p_.nope_dim), rotate(net_.slice(q, -1, p_.nope_dim, p_.rope_dim))}, -1);
-    const TensorId down = net_.linear(x, p_.kv_rank + p_.rope_dim, false, OpClass::qkv_proj, "kv_a_proj");
-    net_.graph().annotate(*net_.graph().producer(down)).set("latent", SymExpr(1));  // no rule divides it among ranks
+    const TensorId down = undivided(x, p_.kv_rank + p_.rope_dim, OpClass::qkv_proj, "kv_a_proj");
     const TensorId latent = rms_norm(net_.slice(down, -1, 0, p_.kv_rank), "kv_a_norm");
     const TensorId both = net_.split_heads(
         net_.linear(latent, p_.heads * (p_.nope_dim + p_.value_dim), false, OpClass::qkv_proj, "kv_b_proj"), p_.heads);

@@ -4,11 +4,11 @@
 // follow from those of parameters op by op. Of a product with axes m, k, n: divided along n (or m) the result is
 // divided; divided along k on both sides it is a partial sum; along a batch axis so is the result. Elementwise ops and
 // norms keep an axis that all operands share; sums keep partial terms; heads of an attention are an axis like others;
-// views map an axis by the product of the sizes before it. A partial sum is made whole by an all_reduce where a sync
-// names the module that made it (Megatron-LM's pair: column, then row), before anything that is not linear reads it;
-// terms that are added anyway are added first. Anything else that would be wrong is a fault. A bias inside a product of
-// partial sums is taken as added once, after the sum. A slice along a divided axis takes the rank's share of it:
-// libraries order fused weights (q, k, v) so that this is right.
+// views map an axis by the product of the sizes before it; parts that are joined are shared out alike. A partial sum is
+// made whole by an all_reduce where a sync names the module that made it (Megatron-LM's pair: column, then row), before
+// anything that is not linear reads it; terms that are added anyway are added first. Anything else that would be wrong
+// is a fault. A bias inside a product of partial sums is taken as added once, after the sum. A slice along a divided
+// axis takes the rank's share of it: libraries order fused weights (q, k, v) so that this is right.
 //
 // With `sequence` (Korthikanti et al., 2022: sequence parallelism) a partial sum that a layer makes of [batch, tokens,
 // width] is scattered along its tokens in place of made whole everywhere, so that norms, dropouts and sums run on a
@@ -186,7 +186,10 @@ class Sharder {
 
   static constexpr int kTokenAxis = 1;
 
-  static bool layer_scope(const OpNode& op) { return op.scope.starts_with("layer."); }
+  /// Also of first layers that are unlike the others and counted with the embedding.
+  static bool layer_scope(const OpNode& op) {
+    return op.scope.starts_with("layer.") || op.scope.starts_with("embed.layer.");
+  }
   /// Where tokens are divided between products: in layers, and in a head whose product is divided.
   bool in_layer(const OpNode& op) const {
     return options_.sequence && (layer_scope(op) || (head_divided_ && op.scope.starts_with("head")));
@@ -209,10 +212,17 @@ class Sharder {
   /// Whether an op that reads input `slot` divided along its tokens needs it whole.
   bool wants_whole(const OpNode& op, std::size_t slot, const std::vector<State>& in) const {
     if (!in_layer(op)) return !adds_shares(op, in);
+    if (op.kind == OpKind::embedding_grad) return true;  // rows of all tokens, wherever the table's are
+    if (op.kind == OpKind::reshape && one_head(op)) return true;
     if (op.kind == OpKind::reshape)  // tokens are folded into rows
       return graph_.tensor(op.outputs[0]).shape.size() < graph_.tensor(op.inputs[0]).shape.size() && !sums_tokens(op);
     return op.kind == OpKind::matmul && slot < 2 && in[1 - slot].axis >= 0 && in[1 - slot].axis != kTokenAxis - 3 &&
            !divided_tokens(op.inputs[1 - slot], in[1 - slot]);
+  }
+  /// Whether [batch, tokens, width] becomes the one head that all heads of keys share.
+  bool one_head(const OpNode& op) const {
+    const auto& shape = graph_.tensor(op.outputs[0]).shape;
+    return shape.size() == 4 && shape[2].constant() == 1;
   }
   /// Whether tokens are folded into rows for products that sum over them, and whose other operand is divided by tokens
   /// too: each rank has its tokens' term of a whole weight's gradient.
@@ -249,19 +259,38 @@ class Sharder {
       done = Placed{communicate(OpKind::all_gather, present, reader), State{}};
       return *done;
     }
+    done = share_of(present, reader, kTokenAxis);
+    return *done;
+  }
+
+  /// This rank's share along an axis of a tensor that every rank has whole.
+  Placed share_of(TensorId present, const OpNode& reader, int axis) {
     OpNode node;
     node.kind = OpKind::slice;
     node.inputs = {present};
     node.name = out_.tensor(present).name + ".share";
     node.scope = reader.scope;
     node.phase = reader.phase;
-    node.set("axis", SymExpr(kTokenAxis));
+    node.set("axis", SymExpr(axis));
     node.set("start", SymExpr(0));
     Tensor share = out_.tensor(present);
     share.name = node.name;
-    share.shape[kTokenAxis] = models::floor_div(share.shape[kTokenAxis], ranks_);
-    done = Placed{out_.op(out_.add(std::move(node), {share})).outputs.front(), State{kTokenAxis, false}};
-    return *done;
+    SymExpr& size = share.shape[static_cast<std::size_t>(axis)];
+    size = models::floor_div(size, ranks_);
+    return {out_.op(out_.add(std::move(node), {share})).outputs.front(), State{axis, false}};
+  }
+
+  /// Parts that are joined: what every rank has whole is shared out as the other parts are.
+  void place_parts(const OpNode& op, OpNode& node, std::vector<State>& in) {
+    const auto divided = std::ranges::find_if(in, [](const State& s) { return s.axis >= 0; });
+    if (op.kind != OpKind::concat || divided == in.end()) return;
+    const int axis = divided->axis;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].whole()) continue;
+      const Placed now = share_of(node.inputs[i], op, axis);
+      node.inputs[i] = now.id;
+      in[i] = now.state;
+    }
   }
 
   /// Gathers and shares out what an op of a layer reads, or reads of a layer.
@@ -271,7 +300,7 @@ class Sharder {
       const TensorId input = op.inputs[i];
       if (!has_tokens(graph_.tensor(input))) continue;
       const auto maker = graph_.producer(input);
-      const bool enters = in_layer(op) && in[i].whole() && maker && !graph_.op(*maker).scope.starts_with("layer.");
+      const bool enters = in_layer(op) && in[i].whole() && maker && !layer_scope(graph_.op(*maker));
       const bool whole = wants_whole(op, i, in);
       if (enters ? !whole : whole && divided_tokens(input, in[i])) {
         const Placed now = moved(input, node.inputs[i], op, !enters);
@@ -327,6 +356,7 @@ class Sharder {
         in[i] = sum.state;
       }
       place_tokens(op, node, in);
+      place_parts(op, node, in);
     }
     std::vector<State> out = rules_.outcome(op, in);
     if (op.kind == OpKind::embedding_grad && in[0].whole() && table_rows_divided(op)) out[0] = {0, false};

@@ -35,7 +35,7 @@ void add_divided(const OpGraph& graph, const OpNode& op, const TensorParallel& h
       out.push_back({op.inputs[0], 0});
     return;
   }
-  if (op.kind != OpKind::matmul || !is_parameter(graph, op.inputs[1])) return;
+  if (op.kind != OpKind::matmul || !is_parameter(graph, op.inputs[1]) || op.integer("undivided", 0) != 0) return;
   const bool columns = op.op_class == OpClass::qkv_proj || op.op_class == OpClass::ffn_up ||
                        (how.vocabulary && op.op_class == OpClass::lm_head);
   const bool rows = op.op_class == OpClass::out_proj || op.op_class == OpClass::ffn_down;
@@ -63,9 +63,6 @@ std::optional<std::int64_t> heads_of_keys(const OpGraph& graph, const OpNode& op
 }  // namespace
 
 std::optional<std::string> tensor_parallel_obstacle(const OpGraph& graph, const TensorParallel& how) {
-  for (const models::OpId id : graph.ops())
-    if (how.ranks > 1 && graph.op(id).integer("latent", 0) != 0)
-      return "tensor parallelism of attention over a latent is not modelled";
   for (const slapo::DividedTensor& p : divided_parameters(graph, how)) {
     const models::Tensor& tensor = graph.tensor(p.id);
     const models::SymExpr& size = tensor.shape[static_cast<std::size_t>(p.axis)];

@@ -304,10 +304,31 @@ TEST_CASE("First layers that are unlike the others are the first stage's, and ru
   CHECK(repeated.kept_bytes < chunk.kept_bytes / 4);
 }
 
-TEST_CASE("Layers that take turns, and latents over ranks of a layer, are said to be what they are",
+TEST_CASE("Ranks of tensor parallelism divide heads and have latents whole, modules of further tokens too",
           "[unit][training]") {
-  CHECK_THAT(training::train(latent(R"({"tensor_parallel": 2, "sequence_parallel": true})")).reason,
-             Contains("tensor parallelism of attention over a latent is not modelled"));
+  const auto trained = [](std::int64_t tensor, const std::string& more) {
+    return training::train(
+        latent(R"({"tensor_parallel": )" + std::to_string(tensor) + R"(, "sequence_parallel": true, "micro_batch": 4})",
+               more));
+  };
+  for (const auto& [more, further] : {std::pair{std::string(), 0}, {std::string(R"(, "further_tokens": 1)"), 1}}) {
+    const training::TrainingResult one = trained(1, more), two = trained(2, more);
+    REQUIRE(two.reason.empty());
+    const std::int64_t all = one.costs.stages.front().parameters, own = two.costs.stages.front().parameters;
+    // Whole: of each of six layers and modules the products into latents (1,024 to 512 and 256 + 32), four norms and
+    // what experts have beside (routers of 16, the experts themselves, which no plan shares out here); the last norm.
+    // A module also joins two tokens of 1,024 and has three norms for that.
+    const std::int64_t layers = 6 + further, sparse = 4 + further;
+    const std::int64_t same = layers * (1024 * (512 + 288) + 512 + 256 + 2 * 1024) +
+                              sparse * (1024 * 16 + 16 * kExpert) + 1024 + further * (2 * 1024 * 1024 + 3 * 1024);
+    CHECK(own == (all - same) / 2 + same);
+    // Every product is of a share of the heads or of the tokens.
+    CHECK(two.costs.stages.front().chunks.front().forward.flops * 2 ==
+          Approx(one.costs.stages.front().chunks.front().forward.flops).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("Layers that take turns, and modules of further tokens, are said to be what they are", "[unit][training]") {
   CHECK_THROWS_WITH(latent("{}", "", 4), Contains("layer 5 is not like layer 3"));
   // A module of further tokens has experts of its own, on the last stage.
   const auto parameters = [](const training::TrainingResult& r) { return r.costs.stages.back().parameters; };

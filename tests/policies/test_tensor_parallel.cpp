@@ -1,6 +1,7 @@
 // Megatron-LM's tensor parallelism read off a graph: what one rank runs, sends and keeps.
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "models/autodiff/autodiff.hpp"
 #include "models/builders/builder.hpp"
@@ -167,6 +168,93 @@ TEST_CASE("Grouped queries and gated feed-forwards are divided too", "[unit]") {
     CHECK(verify(one).empty());
     CHECK(matrix_flops(one) * 2 == Approx(matrix_flops(whole)));
   }
+}
+
+namespace {
+
+/// A decoder of one layer over latents of 24 (queries) and 32 + 8, four heads with keys of 12 + 8.
+OpGraph over_latents(std::int64_t q_rank = 24) {
+  return built("decoder", R"({"layers": 1, "hidden": 64, "heads": 4, "kv_heads": 4, "intermediate": 128, "vocab": 256,
+    "loss": true, "tied": false, "kv_rank": 32, "nope_dim": 12, "rope_dim": 8, "value_dim": 16, "q_rank": )" +
+                              std::to_string(q_rank) + "}");
+}
+
+/// Widths of what layers send, by kind and phase, in order of size; gradients of weights left out.
+std::map<std::pair<OpKind, Phase>, std::multiset<std::int64_t>> widths(const OpGraph& graph) {
+  std::map<std::pair<OpKind, Phase>, std::multiset<std::int64_t>> found;
+  for (const OpId id : graph.ops()) {
+    const OpNode& op = graph.op(id);
+    if (info(op.kind).pattern != Pattern::communication || !op.scope.starts_with("layer.")) continue;
+    const auto& shape = graph.tensor(op.inputs.front()).shape;
+    if (shape.size() >= 3) found[{op.kind, op.phase}].insert(shape.back().constant().value_or(0));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("Latents are on every rank, what is projected from them is divided by heads", "[unit][golden]") {
+  using enum OpKind;
+  using Widths = std::multiset<std::int64_t>;
+  for (const std::int64_t q_rank : {24, 0}) {
+    const OpGraph whole = over_latents(q_rank);
+    // Products into latents, forward and both backward: 3 * 2 * batch * tokens * 64 * (q_rank + 32 + 8).
+    const double down = 3.0 * 2 * kBatch * kTokens * kHidden * static_cast<double>(q_rank + 40);
+    for (const std::int64_t ranks : {2, 4})
+      for (const bool sequence : {false, true}) {
+        CAPTURE(q_rank, ranks, sequence);
+        const OpGraph one = policies::tensor_parallel(whole, {.ranks = ranks, .sequence = sequence});
+        CHECK(verify(one).empty());
+        // Without shares of the tokens every rank makes all latents.
+        const auto n = static_cast<double>(ranks);
+        CHECK(matrix_flops(one) * n == Approx(matrix_flops(whole) + (sequence ? 0 : (n - 1) * down)));
+      }
+  }
+  // Weights of the latents and norms are whole: 64 (24 + 40), 24 + 32, three norms of 64.
+  const std::int64_t same = 64 * 64 + 24 + 32 + 3 * 64;
+  CHECK(parameters(policies::tensor_parallel(over_latents(), {.ranks = 4})) ==
+        (parameters(over_latents()) - same) / 4 + same);
+  // Backward, gradients of the latents are summed where they are narrow, and of the one head that all keys share.
+  const auto plain = widths(policies::tensor_parallel(over_latents(), {.ranks = 2}));
+  CHECK(plain.at({all_reduce, Phase::forward}) == Widths{64, 64});
+  CHECK(plain.at({all_reduce, Phase::backward}) == Widths{8, 24, 32, 64});
+  // Queries that come straight from the token have the sum of their gradients in the width of the model.
+  const auto direct = widths(policies::tensor_parallel(over_latents(0), {.ranks = 2}));
+  CHECK(direct.at({all_reduce, Phase::backward}) == Widths{8, 32, 64, 64});
+  // With shares of the tokens, the latents are gathered and not the tokens, as Megatron-LM does. Backward they are
+  // gathered again for gradients of weights, as is the feed-forward's input, and the gradients of both pairs' outputs.
+  const auto shared = widths(policies::tensor_parallel(over_latents(), {.ranks = 2, .sequence = true}));
+  CHECK(shared.at({all_gather, Phase::forward}) == Widths{8, 24, 32, 64});
+  CHECK(shared.at({reduce_scatter, Phase::forward}) == Widths{64, 64});
+  CHECK(shared.at({reduce_scatter, Phase::backward}) == Widths{24, 32, 64});
+  CHECK(shared.at({all_reduce, Phase::backward}) == Widths{8});
+  CHECK(shared.at({all_gather, Phase::backward}) == Widths{24, 32, 64, 64, 64});
+  CHECK_THAT(*policies::tensor_parallel_obstacle(over_latents(), {.ranks = 8}), Contains("8 ranks of tensor parallel"));
+}
+
+TEST_CASE("Dense layers counted with the embedding, and modules of further tokens, share tokens as layers do",
+          "[unit]") {
+  OpGraph whole = built("decoder", R"({"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 4, "head_dim": 16,
+    "intermediate": 128, "vocab": 256, "loss": true, "tied": false, "further_tokens": 1})");
+  for (const bool sequence : {false, true}) {
+    CAPTURE(sequence);
+    const OpGraph one = policies::tensor_parallel(whole, {.ranks = 2, .sequence = sequence});
+    CHECK(verify(one).empty());
+    // The product that joins two tokens of 64 is every rank's, of its share of the tokens or of all.
+    const double join = 3.0 * 2 * kBatch * kTokens * 2 * kHidden * kHidden;
+    CHECK(matrix_flops(one) * 2 == Approx(matrix_flops(whole) + (sequence ? 0 : join)));
+  }
+  // The first layer under the name that it has with the embedding: the same collectives.
+  const auto sent = [](const OpGraph& graph) {
+    std::map<std::pair<OpKind, Phase>, int> found;
+    for (const OpId id : graph.ops())
+      if (info(graph.op(id).kind).pattern == Pattern::communication) ++found[{graph.op(id).kind, graph.op(id).phase}];
+    return found;
+  };
+  const auto before = sent(policies::tensor_parallel(whole, {.ranks = 2, .sequence = true}));
+  for (const OpId id : whole.ops())
+    if (whole.op(id).scope.starts_with("layer.0")) whole.annotate(id).scope = "embed." + whole.op(id).scope;
+  CHECK(sent(policies::tensor_parallel(whole, {.ranks = 2, .sequence = true})) == before);
 }
 
 }  // namespace test_tensor_parallel
