@@ -12,10 +12,13 @@
 #include "experiments/answers/reproducing.hpp"
 #include "experiments/answers/router_questions.hpp"
 #include "experiments/base/run_folder.hpp"
+#include "experiments/base/stopped.hpp"
+#include "experiments/base/study_file.hpp"
 #include "experiments/evolve/process_source.hpp"
 #include "experiments/evolve/report.hpp"
 #include "experiments/import/training_args.hpp"
 #include "experiments/import/vllm_args.hpp"
+#include "experiments/rl/play.hpp"
 #include "experiments/study/analysis.hpp"
 #include "experiments/study/selected.hpp"
 
@@ -150,6 +153,46 @@ Node import_engine(const ImportParams& params, const Systems&, const Asking&) {
   return imported_node(import_vllm(arguments, {params.part, params.model, params.trace}));
 }
 
+struct PlayParams {
+  std::string policy, config;
+  std::vector<std::string> set, against, logs;
+  std::int64_t seed = 1001, seeds = 5, episodes = 20, jobs = 0;
+  static constexpr auto fields() {
+    using P = PlayParams;
+    return sim::FieldTable{
+        sim::required(sim::field("policy", &P::policy, Unit::path, sim::any_value(),
+                                 "Policy file of a training: seed-N.policy.")),
+        sim::field("config", &P::config, Unit::path, sim::any_value(),
+                   "Config of the runs; empty: the one that the policy was trained on."),
+        sim::field("set", &P::set, Unit::text, sim::any_value(), "Changes to the config, as for --set."),
+        sim::field("against", &P::against, Unit::text, sim::any_value(),
+                   "Rules to compare with: NAME, NAME:parameter=value, or all; empty: the config's own."),
+        sim::field("logs", &P::logs, Unit::path, sim::any_value(),
+                   "Steps logged by a training, over which to report what the policy looks at; empty: it is played."),
+        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "First seed of the runs."),
+        sim::field("seeds", &P::seeds, Unit::count, sim::between(1, 10'000), "Number of runs of each policy."),
+        sim::field("episodes", &P::episodes, Unit::count, sim::between(1, 1e6),
+                   "Episodes, if the environment is not a serving run."),
+        sim::field("jobs", &P::jobs, Unit::count, sim::between(0, 1024), "Parallel runs; 0: as many as cores.")};
+  }
+};
+
+Node play_policy(const PlayParams& params, const Systems& systems, const Asking& asking) {
+  return rl::play(systems, {.policy = params.policy,
+                            .config = params.config.empty() ? fs::path() : fs::path(named_document(params.config)),
+                            .assignments = params.set,
+                            .logs = params.logs,
+                            .against = params.against,
+                            .seed = params.seed,
+                            .seeds = params.seeds,
+                            .episodes = params.episodes,
+                            .jobs = jobs_or_all(params.jobs),
+                            .progress = [&](const Progress& progress) {
+                              if (asking.progress) asking.progress(progress);
+                              if (asking.stop && asking.stop()) throw Stopped{};
+                            }});
+}
+
 struct TrainingImportParams {
   std::string file;
   std::optional<std::string> part, model;
@@ -221,6 +264,8 @@ std::vector<Answer> answers() {
                               [](const PlanParams& p, const Systems& systems, const Asking&) {
                                 return plan_node(plan_buffers(p, systems.registry<policies::MemoryPlannerRegistry>()));
                               }),
+      make_answer<PlayParams>("play", "A trained policy beside rules on the same runs, or what it looks at.",
+                              play_policy),
       make_answer<CurveParams>(
           "progress_fit", "Fits reward over compute, with a confidence interval of its ceiling.",
           [](const CurveParams& p, const Systems&, const Asking&) { return curve_node(fit_reward_curve(p)); }),

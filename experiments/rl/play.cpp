@@ -120,6 +120,10 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
   std::int64_t done = 0;
   parallel_for(rows.size() * seeds, options.jobs, [&](std::size_t i) {
     const std::size_t row = i / seeds, seed = i % seeds;
+    {
+      const std::lock_guard lock(mutex);
+      if (error) return;
+    }
     try {
       Node config = root;
       for (const std::string& assignment : rows[row].assignments) sim::assign(config, assignment);
@@ -145,8 +149,12 @@ Node played_rows(const Systems& systems, const PolicyFile& policy, const std::st
     }
     const std::lock_guard lock(mutex);
     ++done;
-    if (options.progress)
+    if (!options.progress || error) return;
+    try {
       options.progress({.done = done, .total = static_cast<std::int64_t>(rows.size() * seeds), .what = "runs"});
+    } catch (...) {  // somebody stops it
+      error = std::current_exception();
+    }
   });
   if (error) std::rethrow_exception(error);
 

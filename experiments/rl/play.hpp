@@ -18,7 +18,7 @@ struct PlayOptions {
   std::vector<std::string> against;      ///< rules, as "hexgen" or "hexgen:alpha=0.5"; none: the config's own; "all"
   std::int64_t seed = 1001, seeds = 5, episodes = 20;
   std::size_t jobs = 1;
-  std::function<void(const Progress&)> progress;  ///< may be empty
+  std::function<void(const Progress&)> progress;  ///< may be empty; what it throws ends the runs
 };
 
 /// What a policy says of itself, and what it looks at (looks.hpp), or rows: name, and each figure's values over the

@@ -179,6 +179,44 @@ class AnswerTest(unittest.TestCase):
         with self.assertRaises(orrery.ConfigError):
             orrery.evolve(FIRST_LIGHT)
 
+    def test_play_and_looks(self):
+        """A router of two small trainings: what the command prints, as a frame; a policy of another environment."""
+        small = {"train.steps": 400, "train.envs": 1, "train.eval_every": 400, "train.eval_episodes": 1,
+                 "train.held_out": [], "train.log": 200, "env.serving_routing.requests": 20,
+                 "learner.evolution.population": 2, "learner.evolution.episodes": 1}
+        orrery.train(ROOT / "experiments/studies/rl_routing.json", small, out=self.home / "router", tables=False)
+        policy, log = self.home / "router/seed-1.policy", self.home / "router/seed-1.steps"
+        words = ["--set", "workload.generator.requests=40", "--seeds", "2", "--against", "jsq,hexgen:alpha=0.5"]
+        told = json.loads(command("play", policy, *words, "--json", "--quiet").stdout)
+        frame = orrery.play(policy, None, {"workload.generator.requests": 40}, seeds=2,
+                            against=["jsq", "hexgen:alpha=0.5"])
+        self.assertEqual(list(frame.index), ["learned", "jsq", "hexgen:alpha=0.5"])
+        for row in told["rows"]:
+            for path, figure in row["figures"].items():
+                value = frame.loc[row["name"], path]
+                self.assertTrue(value == figure["p50"] or (figure["p50"] is None and value != value), path)
+                if row["name"] != "learned":
+                    self.assertEqual(frame.loc[row["name"], path + ".learned_better"], figure["learned_better"])
+        self.assertTrue(frame.loc["learned"].filter(like="learned_better").isna().all())
+        again = orrery.play(policy, ROOT / "experiments/studies/mixed_cluster.json",
+                            {"workload.generator.requests": 40}, seeds=2, against="jsq")
+        self.assertEqual(again.loc["jsq", "e2e_s.mean"], frame.loc["jsq", "e2e_s.mean"])
+
+        seen = orrery.looks(policy, log)
+        shown = json.loads(command("play", policy, "--log", log, "--json", "--quiet").stdout)["looks"]
+        self.assertEqual(seen.to_dict(), shown["changed"])
+        self.assertEqual(seen.attrs["agrees"], shown["agrees"])
+        self.assertTrue(seen.is_monotonic_decreasing)
+
+        orrery.train(ROOT / "experiments/studies/rl_bandit.json", seeds=1, steps=200, out=self.home / "bandit",
+                     tables=False)
+        bandit = next((self.home / "bandit").glob("*.policy"))
+        played = orrery.play(bandit, episodes=3)
+        self.assertEqual(played.loc["learned", "episodes"], 3)
+        self.assertIn("return", played.columns)
+        with self.assertRaisesRegex(orrery.ConfigError, "takes no decision of a run"):
+            orrery.play(bandit, against="jsq")
+
     def test_fidelity_and_calibrate(self):
         """A table of three products, two of them fitted."""
         folder = self.home / "data/gemm"

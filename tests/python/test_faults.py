@@ -203,6 +203,8 @@ class ParityTest(unittest.TestCase):
         self.same(["import", "vllm", "--file", "nowhere.json"], lambda: orrery.import_config(file="nowhere.json"))
         self.same(["import", "vllm", "--", "--model", "x", "y"], lambda: orrery.import_config("vllm", "--model x y"))
         self.same(["list", "batchin"], lambda: orrery.list("batchin"))
+        self.same(["play", "nowhere.policy"], lambda: orrery.play("nowhere.policy"))
+        self.same(["play", "nowhere.policy", "--log", "x.steps"], lambda: orrery.looks("nowhere.policy", "x.steps"))
 
 
 if __name__ == "__main__":

@@ -130,6 +130,52 @@ def evolve(study, overrides=None, *, proposer: str = "", out=None, jobs: int = 0
                            "set": configs.assignments(overrides, sections)}, progress)
 
 
+@answered
+def play(policy, config=None, overrides=None, *, against=(), seed: int = 1001, seeds: int = 5, episodes: int = 20,
+         jobs: int = 0, progress=None, **sections):
+    """A policy of `orrery.train` beside rules on the same runs: one row per policy, medians of `seeds` runs.
+
+    `config` is a file (by default the one that it was trained on), `against` rules for the same decision: "hexgen",
+    "hexgen:alpha=0.5", or "all" (by default the config's own). Columns are figures of the run, and for each in how many
+    of the runs the learned policy is better (`FIGURE.learned_better`). Column `reason` says why a rule could not run.
+    A policy that takes no decision of a run plays `episodes` of its environment: one row.
+    """
+    import pandas
+
+    told = _ask("play", {"policy": os.fspath(policy), "config": "" if config is None else os.fspath(config),
+                         "set": configs.assignments(overrides, sections),
+                         "against": [against] if isinstance(against, str) else list(against), "seed": seed,
+                         "seeds": seeds, "episodes": episodes, "jobs": jobs}, progress)
+    if "episodes" in told:
+        return pandas.DataFrame([told["episodes"]], index=pandas.Index(["learned"], name="policy"))
+    rows = {}
+    for row in told["rows"]:
+        figures = {path: one.get("p50") for path, one in row["figures"].items()}
+        better = {f"{path}.learned_better": one["learned_better"] for path, one in row["figures"].items()
+                  if "learned_better" in one}
+        rows[row["name"]] = figures | better | ({"reason": row["reason"]} if "reason" in row else {})
+    frame = pandas.DataFrame.from_dict(rows, orient="index")
+    frame.index.name = "policy"
+    return frame
+
+
+@answered
+def looks(policy, logs, *, seed: int = 1001):
+    """What a policy of `orrery.train` looks at, over steps that a training logged (`train.log`): a series by entry.
+
+    Values are the share of decisions that change when an entry is replaced by that of another step (permutation
+    importance), the largest first. Attribute `agrees` of the series (`.attrs`) is the share of steps at which the policy
+    does what the log did.
+    """
+    import pandas
+
+    files = [logs] if isinstance(logs, (str, os.PathLike)) else logs
+    told = _ask("play", {"policy": os.fspath(policy), "logs": [os.fspath(one) for one in files], "seed": seed})["looks"]
+    series = pandas.Series(told["changed"], name="changed", dtype=float)
+    series.attrs["agrees"] = told["agrees"]
+    return series
+
+
 class ImportedConfig(dict):
     """A config, with the assumptions made (`notes`) and the arguments that have no counterpart here (`ignored`)."""
 
