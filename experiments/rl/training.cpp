@@ -40,8 +40,15 @@ Training::Training(const TrainingPlan& plan)
       actions_(plan.envs * envs_.spec().action_size()),
       sums_(plan.envs, 0.0),
       log_(envs_.spec()) {
-  envs_.share_draws(learner_->turns());
-  envs_.reset(env_seed(plan.seed, 0));
+  const std::uint64_t seed = env_seed(plan.seed, 0);
+  if (!learner_->draws()) {
+    envs_.reset(seed);
+    return;
+  }
+  envs_.begin_by_hand();
+  std::vector<std::uint64_t> seeds;
+  for (std::size_t i = 0; i < plan.envs; ++i) seeds.push_back(episode_seed(seed, learner_->draw(i)));
+  envs_.reset(seeds);
 }
 
 Played play_episodes(Env& env, Learner& learner, std::int64_t episodes, std::int64_t steps, std::uint64_t seed) {
@@ -98,6 +105,8 @@ void Training::step() {
   learner_->learn(experience);
   if (log_.size() < plan_.log) log_.add(experience, plan_.log - log_.size());
   steps_ += static_cast<std::int64_t>(n);
+  if (learner_->draws())
+    envs_.begin_ended([&](std::size_t i) { return episode_seed(env_seed(plan_.seed, 0), learner_->draw(i)); });
 }
 
 /// The next rows of the log, which begins anew at its end: where it is follows from the steps so far.

@@ -198,7 +198,7 @@ class Sharder {
   bool find_divided_head() const {
     for (const OpId id : graph_.ops()) {
       const OpNode& op = graph_.op(id);
-      if (op.phase == models::Phase::forward && op.kind == OpKind::matmul && op.scope.starts_with("head") &&
+      if (op.phase == models::Phase::forward && op.op_class == hw::OpClass::lm_head && op.kind == OpKind::matmul &&
           states_[index(op.inputs[1])].axis >= 0)
         return true;
     }
@@ -287,6 +287,8 @@ class Sharder {
     const int axis = divided->axis;
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (!in[i].whole()) continue;
+      const auto size = out_.tensor(node.inputs[i]).shape[static_cast<std::size_t>(axis)].constant();
+      if (size && *size % ranks_ != 0) continue;  // refused as lying differently
       const Placed now = share_of(node.inputs[i], op, axis);
       node.inputs[i] = now.id;
       in[i] = now.state;

@@ -2,10 +2,10 @@
 //
 // Of a product with a weight, the class says which axis is divided: the weights of q, k, v and of what widens the
 // feed-forward by columns (and their biases with them), those that come back to the model's width by rows, embedding
-// and head by the vocabulary. Products into a latent stay whole on every rank, as
-// Megatron-LM duplicates them; so does the one that joins a further token with what came before, which Megatron-LM
-// divides and gathers. Everything else follows (slapo_shard.cpp). Source: Shoeybi et al. 2019; `sequence`:
-// Korthikanti et al. 2022.
+// and head by the vocabulary. Products into a latent stay whole on every rank, as Megatron-LM duplicates them; so
+// does the one that joins a further token with what came before, which Megatron-LM divides and gathers. Gradients of
+// whole weights are summed where they are made, in every micro-batch. Everything else follows (slapo_shard.cpp).
+// Source: Shoeybi et al. 2019; `sequence`: Korthikanti et al. 2022.
 #pragma once
 
 #include <cstdint>

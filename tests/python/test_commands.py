@@ -207,6 +207,8 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(seen.to_dict(), shown["changed"])
         self.assertEqual(seen.attrs["agrees"], shown["agrees"])
         self.assertTrue(seen.is_monotonic_decreasing)
+        with self.assertRaisesRegex(ValueError, "at least one file"):
+            orrery.looks(policy, [])
 
         orrery.train(ROOT / "experiments/studies/rl_bandit.json", seeds=1, steps=200, out=self.home / "bandit",
                      tables=False)

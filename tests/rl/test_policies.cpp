@@ -215,21 +215,53 @@ TEST_CASE("evolution learns what a weighted sum can do", "[policies]") {
   CHECK(training.curve().back().eval_return == Approx(500));  // the pole stands to the end of all twenty episodes
 }
 
-TEST_CASE("evolution that ranks on the same draws tells better weights from lucky ones", "[policies]") {
-  // Twelve sets of weights on two environments: each draw is played six times in a row by both.
-  const auto learner = [](const std::string& params) {
-    return make_learner(test::plan("contextual_bandit", "{}", "evolution", params, 100, 2),
-                        test::make_env("contextual_bandit", "{}")->spec())
-        ->turns();
-  };
-  CHECK(learner(R"({"population": 12, "same_draws": true})") == 6);
-  CHECK(learner(R"({"population": 13, "same_draws": true})") == 7);
-  CHECK(learner(R"({"population": 12})") == 0);
-  // The pole starts within 0.05 of upright, where luck decides little: both learn to balance it.
-  TrainingPlan plan = test::plan("cart_pole", "{}", "evolution", R"({"episodes": 2, "same_draws": true})", 60'000, 8);
-  Training training(plan);
+TEST_CASE("evolution on the same draws: every set of weights plays the same episodes, however long they are",
+          "[policies]") {
+  // Seven sets of weights on three environments, four episodes each, whose lengths are drawn: what each episode began
+  // with, by set, is the same list for all, and new in the next generation.
+  LearnerSetup setup{.spec = test::make_env("cart_pole", "{}")->spec(), .envs = 3, .steps = 10'000};
+  const TrainingPlan plan =
+      test::plan("cart_pole", "{}", "evolution", R"({"population": 7, "episodes": 4, "same_draws": true})", 100, 3);
+  const auto learner = make_learner(plan, setup.spec);
+  REQUIRE(learner->draws());
+  sim::RandomStream random(3, "lengths");
+  const std::size_t width = setup.spec.observation_size();
+  const std::vector<double> seen(3 * width, 0.1), actions(3, 0.0), rewards(3, 1.0);
+  const std::vector<std::uint8_t> no(3, 0);
+  const auto generation = [&] { return static_cast<int>(learner->figures().front().second); };
+  std::map<int, std::map<std::uint64_t, int>> played;  // by generation: how many episodes began with a number
+  std::vector<double> out(3);
+  for (std::size_t i = 0; i < 3; ++i) ++played[0][learner->draw(i)];
+  for (int step = 0; step < 2000 && generation() < 6; ++step) {
+    const View view{3, seen, {}, {}};
+    learner->act(view, Act::explore, out);
+    std::vector<std::uint8_t> ended(3);
+    for (std::uint8_t& one : ended) one = random.below(4) == 0 ? 1 : 0;
+    learner->learn({view, actions, rewards, ended, no, view});
+    for (std::size_t i = 0; i < 3; ++i)
+      if (ended[i] != 0) ++played[generation()][learner->draw(i)];
+  }
+  REQUIRE(generation() == 6);
+  for (int g = 1; g < 6; ++g) {
+    std::uint64_t number = static_cast<std::uint64_t>(4 * g);
+    REQUIRE(played[g].size() == 4);
+    for (const auto& [draw, times] : played[g]) {
+      CHECK(draw == number++);
+      CHECK(times >= 7);  // each of the sets, and who waited for the last of them
+      CHECK(times <= 7 + (number == static_cast<std::uint64_t>(4 * g + 4) ? 40 : 0));
+    }
+  }
+  CHECK_FALSE(make_learner(test::plan("cart_pole", "{}", "evolution", "{}", 100, 3), setup.spec)->draws());
+  // It still learns, alone and as one of several agents, whose members agree on the draws.
+  Training training(test::plan("cart_pole", "{}", "evolution", R"({"episodes": 2, "same_draws": true})", 60'000, 8));
   while (!training.done()) training.advance();
   CHECK(training.curve().back().eval_return == Approx(500));
+  const auto curve = [](const char* params) {
+    Training several(test::plan("rendezvous", "{}", "evolution", params, 4000, 4));
+    while (!several.done()) several.advance();
+    return several.curve().back().eval_return;
+  };
+  CHECK(curve(R"({"population": 8, "same_draws": true})") != curve(R"({"population": 8})"));
 }
 
 TEST_CASE("a network that is no number any more is told, not acted on", "[policies]") {

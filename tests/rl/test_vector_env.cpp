@@ -113,29 +113,46 @@ TEST_CASE("a vector environment goes on from where an archive holds it", "[prop]
   }
 }
 
-TEST_CASE("environments that share draws begin the same episodes, so many of each in a row", "[unit]") {
-  // Episodes of one step; three of a seed in a row: 7 7 7, then the first after 7, and so on.
+TEST_CASE("episodes that are begun by hand have the draws that they are told", "[unit]") {
+  // Episodes of one step. Who ended waits; both then begin with seeds of the caller's, asked for in order.
   const std::string brief = R"({"max_steps": 1})";
-  VectorEnv envs = vector_env("cart_pole", 2, Autoreset::same_step, 1, brief);
-  envs.share_draws(3);
-  envs.reset(7);
+  VectorEnv envs = vector_env("cart_pole", 2, Autoreset::same_step, 2, brief);
+  envs.begin_by_hand();
+  envs.reset(std::vector<std::uint64_t>{7, 7});
   const auto env = test::make_env("cart_pole", brief);
   const std::vector<double> actions{1, 0};
-  for (std::uint64_t episode = 0; episode < 8; ++episode) {
-    TimeStep expected;
-    env->reset(episode_seed(7, episode / 3), expected);
-    std::vector<double> both = expected.observation;
-    both.insert(both.end(), expected.observation.begin(), expected.observation.end());
-    REQUIRE(envs.now().observations == both);
+  CHECK_NOTHROW(envs.begin_ended([](std::size_t) -> std::uint64_t { throw std::logic_error("nobody has ended"); }));
+  for (std::uint64_t episode = 0; episode < 6; ++episode) {
+    envs.step(actions);
+    CHECK(envs.now().ended == std::vector<std::uint8_t>{1, 1});
+    const std::vector<double> last = envs.now().observations;
+    CHECK(envs.now().final_observations == last);
+    const std::vector<double> rewards = envs.now().rewards;
+    CHECK(rewards == std::vector<double>{1, 1});
+    std::vector<std::size_t> asked;
+    envs.begin_ended([&](std::size_t i) {
+      asked.push_back(i);
+      return 100 + episode + i;
+    });
+    CHECK(asked == std::vector<std::size_t>{0, 1});
+    std::vector<double> both;
+    for (const std::uint64_t i : {0, 1}) {
+      TimeStep expected;
+      env->reset(100 + episode + i, expected);
+      both.insert(both.end(), expected.observation.begin(), expected.observation.end());
+    }
+    CHECK(envs.now().observations == both);
+    CHECK(envs.now().final_observations == last);
+    CHECK(envs.now().rewards == rewards);
     Archive out;
     envs.state(out);
-    VectorEnv copy = vector_env("cart_pole", 2, Autoreset::same_step, 1, brief);
-    copy.share_draws(3);
+    VectorEnv copy = vector_env("cart_pole", 2, Autoreset::by_hand, 1, brief);
     Archive in(out.bytes());
     copy.state(in);
-    envs.step(actions);
-    CHECK(same(copy.step(actions), envs.now()));
+    CHECK(copy.now().observations == both);
   }
+  envs.step(actions);
+  CHECK_THROWS_WITH(envs.step(actions), Catch::Contains("before the next was begun"));
 }
 
 TEST_CASE("faults of actions come out of threads; then only a reset helps", "[unit]") {

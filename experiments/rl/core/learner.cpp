@@ -37,6 +37,14 @@ class IndependentLearners final : public Learner {
     }
   }
 
+  /// Members are alike and hear of the same ends: they all say the same.
+  bool draws() const override { return members_.front().learner->draws(); }
+  std::uint64_t draw(std::size_t env) override {
+    std::uint64_t number = 0;
+    for (Member& member : members_) number = member.learner->draw(env);
+    return number;
+  }
+
   void act(const View& view, Act how, std::span<double> actions) override {
     const std::size_t width = spec_.action_size();
     std::vector<double> own;

@@ -52,8 +52,11 @@ class Learner {
   virtual void state(Archive& archive) = 0;
   /// Of it, what acting greedily needs.
   virtual void policy(Archive& archive) { state(archive); }
-  /// Episodes in a row for which all environments have the same draws (VectorEnv::share_draws); 0: never.
-  virtual std::uint64_t turns() const { return 0; }
+  /// Whether it chooses the draws of episodes.
+  virtual bool draws() const { return false; }
+  /// Then asked of an environment before each of its episodes, after learn(): the number of the draws that the episode
+  /// has, the same for every episode with that number.
+  virtual std::uint64_t draw(std::size_t /*env*/) { return 0; }
   /// Names and values of what it watches in itself (losses, entropy), as of the last update.
   virtual std::vector<std::pair<std::string, double>> figures() const { return {}; }
 };

@@ -128,7 +128,7 @@ const VectorStep& VectorEnv::reset(std::span<const std::uint64_t> seeds) {
 
 const VectorStep& VectorEnv::reset(std::uint64_t seed) {
   std::vector<std::uint64_t> seeds;
-  for (std::size_t i = 0; i < size(); ++i) seeds.push_back(turns_ > 0 ? seed : env_seed(seed, i));
+  for (std::size_t i = 0; i < size(); ++i) seeds.push_back(env_seed(seed, i));
   return reset(seeds);
 }
 
@@ -142,14 +142,10 @@ const VectorStep& VectorEnv::step(std::span<const double> actions) {
   return now_;
 }
 
-std::uint64_t VectorEnv::seed_of(const Place& place) const {
-  return episode_seed(place.seed, turns_ > 0 ? place.episode / turns_ : place.episode);
-}
-
 /// Begins the next episode of an environment.
 void VectorEnv::begin(std::size_t i) {
   Place& place = places_[i];
-  envs_[i]->reset(seed_of(place), steps_[i]);
+  envs_[i]->reset(episode_seed(place.seed, place.episode), steps_[i]);
   place.over = false;
   place.actions.clear();
 }
@@ -158,6 +154,8 @@ void VectorEnv::step_one(std::size_t i, std::span<const double> action) {
   Place& place = places_[i];
   TimeStep& step = steps_[i];
   now_.ended[i] = 0;
+  if (place.over && mode_ == Autoreset::by_hand)
+    throw std::logic_error("an episode that has ended is stepped before the next was begun");
   if (place.over) {  // next_step: the action is ignored
     ++place.episode;
     begin(i);
@@ -169,19 +167,42 @@ void VectorEnv::step_one(std::size_t i, std::span<const double> action) {
   place.actions.insert(place.actions.end(), action.begin(), action.end());
   show(i, step);
   if (!step.ended()) return;
-  if (mode_ == Autoreset::next_step) {
-    place.over = true;
-    return;
-  }
+  place.over = mode_ != Autoreset::same_step;
+  if (mode_ == Autoreset::next_step) return;
   now_.ended[i] = 1;
   put(now_.final_observations, i, step.observation);
   put(now_.final_info, i, step.info);
+  if (place.over) return;
   ++place.episode;
   begin(i);
+  show_begun(i, step);
+}
+
+/// Beside the rewards and the end of the episode before.
+void VectorEnv::show_begun(std::size_t i, const TimeStep& step) {
   put(now_.observations, i, step.observation);
   put(now_.masks, i, step.mask);
   put(now_.advice, i, step.advice);
   put(now_.info, i, step.info);
+}
+
+const VectorStep& VectorEnv::begin_ended(const std::function<std::uint64_t(std::size_t)>& seed_of) {
+  std::vector<std::uint8_t> begins(size(), 0);
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!places_[i].over) continue;
+    places_[i].seed = seed_of(i);
+    places_[i].episode = 0;
+    begins[i] = 1;
+  }
+  if (std::ranges::find(begins, 1) == begins.end()) return now_;
+  begun_ = false;
+  for_each_env([&](std::size_t i) {
+    if (begins[i] == 0) return;
+    begin(i);
+    show_begun(i, steps_[i]);
+  });
+  begun_ = true;
+  return now_;
 }
 
 void VectorEnv::show(std::size_t i, const TimeStep& step) {
@@ -196,7 +217,7 @@ void VectorEnv::show(std::size_t i, const TimeStep& step) {
 
 void VectorEnv::replay(std::size_t i) {
   const Place& place = places_[i];
-  envs_[i]->reset(seed_of(place), steps_[i]);
+  envs_[i]->reset(episode_seed(place.seed, place.episode), steps_[i]);
   const std::size_t width = spec().action_size();
   for (std::size_t at = 0; at < place.actions.size(); at += width)
     envs_[i]->step(std::span(place.actions).subspan(at, width), steps_[i]);

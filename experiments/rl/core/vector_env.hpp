@@ -22,7 +22,9 @@
 
 namespace orrery::experiments::rl {
 
-enum class Autoreset : std::uint8_t { next_step, same_step };
+/// When the next episode of an environment begins: at the next step, in the step that ended the last, or when somebody
+/// says so (begin_ended).
+enum class Autoreset : std::uint8_t { next_step, same_step, by_hand };
 
 /// Seed of the k-th episode after the first of an environment that began with `seed`; k = 0 is `seed` itself.
 std::uint64_t episode_seed(std::uint64_t seed, std::uint64_t k);
@@ -70,21 +72,22 @@ class VectorEnv {
  public:
   /// At least one environment; all with specs of the same sizes.
   VectorEnv(std::vector<std::unique_ptr<Env>> envs, Autoreset mode, std::size_t threads = 1);
-  /// From the next reset(seed) on, episodes k of all environments have the same draws, and so have `turns` of them in a
-  /// row: those of episode_seed(seed, k / turns). 0: every episode has its own.
-  void share_draws(std::uint64_t turns) { turns_ = turns; }
 
   const EnvSpec& spec() const { return envs_[0]->spec(); }
   std::size_t size() const { return envs_.size(); }
 
-  /// Begins an episode in each environment, with a seed each or with env_seed(seed, i); with `seed` where draws are
-  /// shared.
+  /// Begins an episode in each environment, with a seed each or with env_seed(seed, i).
   const VectorStep& reset(std::span<const std::uint64_t> seeds);
   const VectorStep& reset(std::uint64_t seed);
   /// Takes each further; n * action_size numbers. Throws std::invalid_argument for an action that is not allowed, and
   /// std::logic_error before reset(). After an exception only reset() may be called.
   const VectorStep& step(std::span<const double> actions);
   const VectorStep& now() const { return now_; }
+  /// From now on episodes that have ended wait for begin_ended().
+  void begin_by_hand() { mode_ = Autoreset::by_hand; }
+  /// Begins the next episode wherever one has ended, with the seed that `seed_of` says for the environment; it is asked
+  /// in order, by this thread. now() then has what these episodes show, beside what the last step gave.
+  const VectorStep& begin_ended(const std::function<std::uint64_t(std::size_t)>& seed_of);
 
   /// Where it stands: the seeds and actions of the episodes under way, which are played again when it is read.
   void state(Archive& archive);
@@ -98,15 +101,14 @@ class VectorEnv {
   };
   template <class Work>
   void for_each_env(Work work);
-  std::uint64_t seed_of(const Place& place) const;
   void begin(std::size_t i);
+  void show_begun(std::size_t i, const TimeStep& step);
   void step_one(std::size_t i, std::span<const double> action);
   void replay(std::size_t i);
   void show(std::size_t i, const TimeStep& step);
 
   std::vector<std::unique_ptr<Env>> envs_;
   Autoreset mode_;
-  std::uint64_t turns_ = 0;
   Team team_;
   std::vector<TimeStep> steps_;
   std::vector<Place> places_;

@@ -126,6 +126,7 @@ class ExpertCacheEnv final : public Env {
   void reset(std::uint64_t seed, TimeStep& out) override {
     port_->stop();
     if (drawn_seed_ != seed) {  // learners whose episodes share draws ask for the same ones again
+      drawn_seed_.reset();      // should this throw
       sim::RandomStream random(seed, "rl/expert_cache");
       draw_episode(random, seed);
       trial_ = {.slots = params_.slots[random.below(params_.slots.size())]};

@@ -34,8 +34,8 @@ struct EvolutionParams {
                    "Episodes by which each set of weights is judged."),
         sim::field("sigma", &P::sigma, Unit::none, sim::positive(), "Initial standard deviation of a weight."),
         sim::field("same_draws", &P::same_draws,
-                   "All sets of weights of a generation play episodes of the same draws, where these are as long: what "
-                   "luck there is ranks none of them."),
+                   "Whether all sets of weights of a generation play the same episodes, so that none is ranked by "
+                   "luck."),
     };
   }
 };
@@ -112,8 +112,11 @@ class Evolution final : public Learner {
     whose_.assign(whose.begin(), whose.end());
   }
   void policy(Archive& archive) override { archive(normaliser_, cma_, generation_); }
-  std::uint64_t turns() const override {
-    return params_.same_draws ? (cma_.lambda() + setup_.envs - 1) / setup_.envs : 0;
+  bool draws() const override { return params_.same_draws; }
+  std::uint64_t draw(std::size_t env) override {
+    whose_[env] = next();
+    const std::int64_t begun = whose_[env] < candidates_.size() ? candidates_[whose_[env]].begun : params_.episodes;
+    return static_cast<std::uint64_t>(generation_ * params_.episodes + begun - 1);
   }
   std::vector<std::pair<std::string, double>> figures() const override {
     return {{"generation", static_cast<double>(generation_)}, {"sigma", cma_.sigma()}, {"best_of_generation", best_}};

@@ -169,7 +169,9 @@ def looks(policy, logs, *, seed: int = 1001):
     """
     import pandas
 
-    files = [logs] if isinstance(logs, (str, os.PathLike)) else logs
+    files = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
+    if not files:
+        raise ValueError("looks: expected at least one file of logged steps (train.log), got none")
     told = _ask("play", {"policy": os.fspath(policy), "logs": [os.fspath(one) for one in files], "seed": seed})["looks"]
     series = pandas.Series(told["changed"], name="changed", dtype=float)
     series.attrs["agrees"] = told["agrees"]
