@@ -200,9 +200,9 @@ pd.DataFrame({"mean latency (s)": {name: scores[name].mean() for name in shown}}
 # replica: the more decisions change, the more the policy goes by it.
 
 # %%
-logs = pd.DataFrame({f"seed {1 + seed}": orrery.looks(f"evolved/seed-{1 + seed}.policy", f"evolved/seed-{1 + seed}.steps")
-                     for seed in SEEDS})
-(100 * logs.loc[logs.median(axis=1).sort_values(ascending=False).index]).head(6).round(1)  # % of decisions
+looks = pd.DataFrame({f"seed {seed}": orrery.looks(f"evolved/seed-{seed}.policy", f"evolved/seed-{seed}.steps")
+                      for seed in range(1, 1 + len(SEEDS))})
+(100 * looks.loc[looks.median(axis=1).sort_values(ascending=False).index]).head(6).round(1)  # % of decisions
 
 # %% [markdown]
 # `ahead_s` is how long the requests that are there would take one after the other, `alone_s` how long this one would
