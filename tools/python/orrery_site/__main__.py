@@ -53,11 +53,12 @@ def build(out: Path, quiet: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="orrery-site-") as folder:
         pages = Path(folder) / "source"
         source.write(ROOT, pages)
-        for name in ("conf.py", "scorer.js"):
+        for name in ("conf.py", "navigation.py", "scorer.js"):
             shutil.copy(Path(__file__).with_name(name), pages / name)
         shutil.copytree(Path(__file__).with_name("static"), pages / "_site")
         made = Path(folder) / "html"
-        command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-b", "html", str(pages), str(made)]
+        command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-b", "html",
+                   "-d", str(Path(folder) / "trees"), str(pages), str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print("\n".join(dict.fromkeys(done.stderr.splitlines())), file=sys.stderr)

@@ -1,11 +1,13 @@
 # Sphinx reads this (tools/site copies it beside the pages).
+import sys
 from pathlib import Path
 
 from sphinx.search.en import SearchEnglish
 
 project = "Orrery"
 html_title = "Orrery"
-extensions = ["myst_parser"]
+sys.path.insert(0, str(Path(__file__).parent))
+extensions = ["myst_parser", "navigation"]
 html_theme = "furo"
 html_show_copyright = False
 html_show_sphinx = False
