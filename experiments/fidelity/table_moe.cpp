@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -35,6 +36,23 @@ bool is_gated(std::int64_t hidden, std::int64_t experts, std::int64_t top_k) {
   return !(hidden == 2688 && experts == 128 && top_k == 6) && !(experts == 512 && top_k == 22);
 }
 
+/// Rows of each expert by tokens, top_k, experts, ranks and load. Kept, for a calibration asks for the same ones in each
+/// of its thousands of predictions.
+class RoutedRows {
+ public:
+  const std::vector<std::int64_t>& of(std::int64_t tokens, std::int64_t top_k, std::int64_t experts, std::int64_t ranks,
+                                      hw::ExpertLoad load) {
+    const std::lock_guard lock(mutex_);
+    auto& rows = rows_[{tokens, top_k, experts, ranks, load.exponent}];  // entries of a map stay where they are
+    if (rows.empty()) rows = hw::expert_rows(tokens, top_k, experts, ranks, load);
+    return rows;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double>, std::vector<std::int64_t>> rows_;
+};
+
 class MoeTables final : public TableKind {
  public:
   std::string_view name() const override { return "moe"; }
@@ -44,8 +62,6 @@ class MoeTables final : public TableKind {
     const auto found = parts.for_table<hw::GpuParams>(table.stem());
     if (!found) return out.skip_all("time", table, "no part of the catalog stands for it");
     const hw::Weights weights = found.measured_as.starts_with("vllm_hot_cache") ? hw::Weights::hot : hw::Weights::cold;
-    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double>, std::vector<std::int64_t>>
-        routed;
     out.each_row("time", table, [&](std::size_t row) {
       const std::string& distribution = table.text(row, "distribution");
       const std::optional<hw::ExpertLoad> load = load_of(distribution);
@@ -62,8 +78,7 @@ class MoeTables final : public TableKind {
                                .top_k = top_k,
                                .gated = is_gated(hidden, experts, top_k),
                                .expert_parallel = ranks > 1};
-      auto& rows = routed[{tokens, top_k, experts, ranks, load->exponent}];  // tensor-parallel variants share it
-      if (rows.empty()) rows = hw::expert_rows(tokens, top_k, experts, ranks, *load);
+      const std::vector<std::int64_t>& rows = routed_.of(tokens, top_k, experts, ranks, *load);
       const double us = hw::moe_layer_time(found.entry->part, layer, rows, hw::DType::bf16, weights) * 1e6;
       const std::string_view batch = tokens <= 16     ? "tokens <= 16"
                                      : tokens <= 1024 ? "16 < tokens <= 1024"
@@ -79,6 +94,9 @@ class MoeTables final : public TableKind {
       key += table.text(row, column) + "x";
     return key;
   }
+
+ private:
+  mutable RoutedRows routed_;
 };
 
 }  // namespace
