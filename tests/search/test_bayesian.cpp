@@ -5,8 +5,8 @@
 #include <set>
 
 #include "experiments/search/acquisition.hpp"
-#include "experiments/search/gp_learner.hpp"
-#include "experiments/search/gp_likelihood.hpp"
+#include "experiments/search/process/gp_learner.hpp"
+#include "experiments/search/process/gp_likelihood.hpp"
 #include "quality.hpp"
 #include "sim/base/math.hpp"
 #include "table_grid.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/search/gaussian_process.hpp"
+#include "experiments/search/process/gaussian_process.hpp"
 #include "experiments/search/space.hpp"
 
 namespace orrery::experiments::search {

@@ -2,7 +2,7 @@
 // meanwhile.
 #pragma once
 
-#include "experiments/search/gaussian_process.hpp"
+#include "experiments/search/process/gaussian_process.hpp"
 
 namespace orrery::experiments::search {
 
@@ -18,6 +18,9 @@ class GpLearner {
   void fit_next_time() { due_ = 0; }
   std::vector<Gaussian> predict(const std::vector<std::vector<double>>& points) const {
     return process_.predict(points);
+  }
+  std::vector<Gaussian> predict_roughly(const std::vector<std::vector<double>>& points) const {
+    return process_.predict_roughly(points);
   }
   std::vector<double> smoothed() const { return process_.smoothed(); }
   /// Takes its own mean for an observation (kriging believer), until forget_beliefs().

@@ -2,7 +2,7 @@
 // gradient, and steps that depend on the signs of the gradient alone (iRprop-, Igel and Huesken 2000).
 #pragma once
 
-#include "experiments/search/gaussian_process.hpp"
+#include "experiments/search/process/gaussian_process.hpp"
 
 namespace orrery::experiments::search {
 
@@ -10,8 +10,8 @@ namespace orrery::experiments::search {
 class MaternDecays {
  public:
   void set(const double* squares, std::size_t n);
-  double root(std::size_t i) const { return roots_[i]; }
-  double decay(std::size_t i) const { return decays_[i]; }
+  const double* roots() const { return roots_.data(); }
+  const double* decays() const { return decays_.data(); }
 
  private:
   std::vector<double> roots_, minus_, decays_;  // may be longer than what is set
@@ -23,6 +23,10 @@ void matern52(double* squares, std::size_t n, MaternDecays& decays);
 double dot(const double* a, const double* b, std::size_t n);
 /// Solves L x = b in place; L is packed, row after row. O(n^2).
 void forward(const double* factor, std::size_t n, double* b);
+/// Solves L x = b for kLanes right sides at once, in place: element i of right side k is lanes[i * kLanes + k]. Each
+/// solution has the same bits whatever stands beside it. O(n^2).
+constexpr std::size_t kLanes = 8;
+void forward_lanes(const double* factor, std::size_t n, double* lanes);
 /// Solves L^T x = b in place. O(n^2).
 void backward(const double* factor, std::size_t n, double* b);
 /// The next row of a factor of n rows: `line` holds n correlations and room for the pivot. O(n^2).

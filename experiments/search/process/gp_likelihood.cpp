@@ -1,11 +1,14 @@
-#include "experiments/search/gp_likelihood.hpp"
+#include "experiments/search/process/gp_likelihood.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
+#include "sim/base/avx2.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -113,9 +116,9 @@ class Likelihood {
       }
       decays_.set(line, i);
       for (std::size_t j = 0; j < i; ++j, ++pair) {
-        const double root = decays_.root(j);
-        line[j] = (1 + root + 5.0 / 3 * line[j]) * decays_.decay(j);
-        slope_[pair] = 5.0 / 3 * (1 + root) * decays_.decay(j);
+        const double root = decays_.roots()[j];
+        line[j] = (1 + root + 5.0 / 3 * line[j]) * decays_.decays()[j];
+        slope_[pair] = 5.0 / 3 * (1 + root) * decays_.decays()[j];
       }
       extend_factor(factor_.data(), i, line, 1 + noise, 1e-10);
     }
@@ -183,9 +186,17 @@ void MaternDecays::set(const double* squares, std::size_t n) {
   sim::det_exp_each(minus_.data(), decays_.data(), n);
 }
 
+namespace {
+
+ORRERY_ALSO_AVX2 void correlations(const double* roots, const double* decays, std::size_t n, double* squares) {
+  for (std::size_t i = 0; i < n; ++i) squares[i] = (1 + roots[i] + 5.0 / 3 * squares[i]) * decays[i];
+}
+
+}  // namespace
+
 void matern52(double* squares, std::size_t n, MaternDecays& decays) {
   decays.set(squares, n);
-  for (std::size_t i = 0; i < n; ++i) squares[i] = (1 + decays.root(i) + 5.0 / 3 * squares[i]) * decays.decay(i);
+  correlations(decays.roots(), decays.decays(), n, squares);
 }
 
 double dot(const double* a, const double* b, std::size_t n) {
@@ -203,6 +214,37 @@ double dot(const double* a, const double* b, std::size_t n) {
 
 void forward(const double* factor, std::size_t n, double* b) {
   for (std::size_t i = 0; i < n; factor += ++i) b[i] = (b[i] - dot(factor, b, i)) / factor[i];
+}
+
+// Two rows at a time, so that each load of a lane serves both.
+ORRERY_ALSO_AVX2 void forward_lanes(const double* factor, std::size_t n, double* lanes) {
+  using Four = double __attribute__((vector_size(32), aligned(8), may_alias));
+  static_assert(kLanes == 8);
+  const double* line = factor;
+  std::size_t i = 0;
+  for (; i + 1 < n; i += 2) {
+    const double* next = line + i + 1;
+    Four* here = reinterpret_cast<Four*>(lanes + i * kLanes);
+    Four upper_left = here[0], upper_right = here[1], lower_left = here[2], lower_right = here[3];
+    const Four* solved = reinterpret_cast<const Four*>(lanes);
+    for (std::size_t j = 0; j < i; ++j, solved += 2) {
+      upper_left -= line[j] * solved[0];
+      upper_right -= line[j] * solved[1];
+      lower_left -= next[j] * solved[0];
+      lower_right -= next[j] * solved[1];
+    }
+    here[0] = upper_left /= line[i];
+    here[1] = upper_right /= line[i];
+    here[2] = (lower_left - next[i] * upper_left) / next[i + 1];
+    here[3] = (lower_right - next[i] * upper_right) / next[i + 1];
+    line = next + i + 2;
+  }
+  if (i == n) return;
+  for (std::size_t k = 0; k < kLanes; ++k) {
+    double sum = lanes[i * kLanes + k];
+    for (std::size_t j = 0; j < i; ++j) sum -= line[j] * lanes[j * kLanes + k];
+    lanes[i * kLanes + k] = sum / line[i];
+  }
 }
 
 void backward(const double* factor, std::size_t n, double* b) {

@@ -1,4 +1,4 @@
-#include "experiments/search/gp_learner.hpp"
+#include "experiments/search/process/gp_learner.hpp"
 
 #include <algorithm>
 #include <cmath>

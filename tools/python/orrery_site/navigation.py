@@ -1,0 +1,50 @@
+"""The list of all pages beside each page, made once: the theme makes it anew for every page, which is most of its time.
+
+The list is flat (source.sidebar), so pages differ only in how links lead from them and in which entry is their own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable
+
+ENTRY = re.compile(r'<li class="toctree-l1"><a class="reference internal" href="([^"]*)">')
+GROUP = re.compile(r"<ul>\n(?:<li.*\n)*?<li class=\"toctree-l1 current.*\n")
+FROM = "index"  # the page whose list is the pattern of all others
+
+_pattern: dict[str, str] = {}
+
+
+def list_for(pattern: str, target: str, link: Callable[[str], str]) -> str:
+    """The list beside a page. `pattern`: that of the start page; `target`: the page's own address from there; `link`: an
+    address as this page gives it."""
+    def entry(found: re.Match[str]) -> str:
+        if found[1] == target:
+            return '<li class="toctree-l1 current current-page"><a class="current reference internal" href="#">'
+        return f'<li class="toctree-l1"><a class="reference internal" href="{link(found[1])}">'
+
+    made = ENTRY.sub(entry, pattern)
+    return GROUP.sub(lambda found: found[0].replace("<ul>", '<ul class="current">', 1), made, count=1)
+
+
+def before_theme(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Keeps the theme from making the list, but for the pattern."""
+    if not _pattern:
+        from furo.navigation import get_navigation_tree  # the theme is there where sphinx runs with it
+        whole = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}
+        _pattern[FROM] = get_navigation_tree(app.builder._get_local_toctree(FROM, **whole))
+        if "toctree-l2" in _pattern[FROM]:
+            raise ValueError("the list of pages is not flat: navigation.py marks entries of one level only")
+    context["toctree"] = lambda **_: ""
+
+
+def after_theme(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    from sphinx.util.osutil import relative_uri
+    own = app.builder.get_target_uri(page)
+    context["furo_navigation_tree"] = list_for(_pattern[FROM], own, lambda target: relative_uri(own, target))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("html-page-context", before_theme, priority=400)
+    app.connect("html-page-context", after_theme, priority=600)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
