@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sim/base/avx2.hpp"
+#include "sim/base/also_avx.hpp"
 #include "sim/base/math_kernels.hpp"
 #include "sim/base/math_tables.hpp"
 
@@ -131,7 +131,7 @@ namespace {
 
 /// The arithmetic of exp_of_wide without a branch, of values below 690 in size, four at a time: vectors of the
 /// compiler's. `n`: a multiple of four.
-ORRERY_ALSO_AVX2 void plain_exps(const double* x, double* out, std::size_t n) {
+ORRERY_ALSO_AVX void plain_exps(const double* x, double* out, std::size_t n) {
   constexpr double kMagic = 0x1.8p52;
   using Four = double __attribute__((vector_size(32)));
   using FourBits = std::uint64_t __attribute__((vector_size(32)));

@@ -39,6 +39,28 @@ TEST_CASE("a process of one point has the posterior of the formula", "[search][b
   CHECK(process.smoothed()[0] == Approx(2 / (1 + noise)).epsilon(1e-12));
 }
 
+TEST_CASE("right sides solved together have the bits of each alone", "[search][bayes][prop]") {
+  sim::RandomStream random(5, "test");
+  for (const std::size_t n : {1, 2, 3, 4, 5, 7, 8, 33}) {  // blocks of four rows, and what is left of one
+    CAPTURE(n);
+    std::vector<double> factor, lanes;
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < i; ++j) factor.push_back(random.normal());
+      factor.push_back(1 + random.uniform());
+    }
+    for (std::size_t i = 0; i < n * kLanes; ++i) lanes.push_back(random.normal());
+    std::vector<double> expected = lanes;
+    for (std::size_t k = 0; k < kLanes; ++k)  // row after row, one product after another, as every processor does it
+      for (std::size_t i = 0; i < n; ++i) {
+        double& value = expected[i * kLanes + k];
+        for (std::size_t j = 0; j < i; ++j) value -= factor[i * (i + 1) / 2 + j] * expected[j * kLanes + k];
+        value /= factor[i * (i + 1) / 2 + i];
+      }
+    forward_lanes(factor.data(), n, lanes.data());
+    CHECK(lanes == expected);
+  }
+}
+
 TEST_CASE("appended and forgotten points leave the process as it was", "[search][bayes][prop]") {
   const Space space = mixed_space();
   const GpInputs inputs(space);

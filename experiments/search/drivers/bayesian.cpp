@@ -53,8 +53,6 @@ using Coordinates = std::vector<double>;
 // Values of a figure may change over any distance; whether a point runs says so little (one bit) that its likelihood
 // favours steps and certainty, so the lengths of labels stay near the middle.
 constexpr double kFigureSpread = 1.2, kLabelSpread = 0.3;
-// With more points known than this, one candidate in so many is looked at closely, and at least so many.
-constexpr std::size_t kManyKnown = 2 * GaussianProcess::kRoughPoints, kOneOf = 5, kFewest = 16;
 constexpr double kFewFeasible = 40;  ///< points that meet the limits at which a front is half known
 
 /// A descent that has its turns among other proposals: every other one, three of four while that is what gets on, one
@@ -311,13 +309,12 @@ class BayesianDriver final : public StreamDriver {
     for (std::size_t o = 0; o < 2; ++o) reference_[o] = worst[o] + std::max(0.1 * (worst[o] - best[o]), least);
   }
 
-  std::vector<double> scores(const std::vector<Coordinates>& where, bool roughly) const {
-    std::vector<double> all(where.size(), 0.0);
-    const auto believed = [&](const GpLearner& learner) {
-      return roughly ? learner.predict_roughly(where) : learner.predict(where);
-    };
+  std::vector<double> scores(const std::vector<Point>& points) const {
+    std::vector<Coordinates> where;
+    for (const Point& point : points) where.push_back(inputs_.coordinates_of(point));
+    std::vector<double> all(points.size(), 0.0);
     const auto add_feasibility = [&](const GpLearner& learner) {
-      const auto beliefs = believed(learner);
+      const auto beliefs = learner.predict(where);
       for (std::size_t i = 0; i < all.size(); ++i) all[i] += log_normal_below(beliefs[i].mean / beliefs[i].deviation);
     };
     if (runs_fail_) add_feasibility(runs_);
@@ -325,7 +322,7 @@ class BayesianDriver final : public StreamDriver {
       if (limits_break_[l]) add_feasibility(limits_[l]);
     if (feasible_.empty()) return all;
     std::vector<std::vector<Gaussian>> beliefs;
-    for (const GpLearner& learner : objectives_) beliefs.push_back(believed(learner));
+    for (const GpLearner& learner : objectives_) beliefs.push_back(learner.predict(where));
     for (std::size_t i = 0; i < all.size(); ++i)
       all[i] += beliefs.size() == 1
                     ? log_expected_below(beliefs[0][i], level_)
@@ -386,6 +383,11 @@ class BayesianDriver final : public StreamDriver {
     std::erase_if(points, elsewhere);
     if (points.empty() && part) return in_part(*part);
     if (points.empty()) return std::nullopt;
+    const auto best_of = [&](std::vector<Point>& some) {
+      const std::vector<double> all = scores(some);
+      const auto best = static_cast<std::size_t>(std::max_element(all.begin(), all.end()) - all.begin());
+      return std::pair(all[best], std::move(some[best]));
+    };
     auto best = best_of(points);
     if (candidates_.whole()) return best.second;
     for (const double width : {0.1, 0.03, 0.01}) {
@@ -395,30 +397,6 @@ class BayesianDriver final : public StreamDriver {
       if (auto next = best_of(closer); next.first > best.first) best = std::move(next);
     }
     return best.second;
-  }
-
-  /// The point of the best score. Where many points are known, those that are best by rough beliefs are looked at
-  /// closely.
-  std::pair<double, Point> best_of(std::vector<Point>& points) const {
-    std::vector<Coordinates> where;
-    for (const Point& point : points) where.push_back(inputs_.coordinates_of(point));
-    std::vector<std::size_t> close(points.size());
-    for (std::size_t i = 0; i < close.size(); ++i) close[i] = i;
-    if (told_.size() + out_.size() > kManyKnown && close.size() > kFewest) {
-      const std::vector<double> rough = scores(where, true);
-      const std::size_t kept = std::max(kFewest, close.size() / kOneOf);
-      std::nth_element(
-          close.begin(), close.begin() + static_cast<std::ptrdiff_t>(kept), close.end(),
-          [&](std::size_t a, std::size_t b) { return rough[a] != rough[b] ? rough[a] > rough[b] : a < b; });
-      close.resize(kept);
-      std::sort(close.begin(), close.end());
-      std::vector<Coordinates> kept_places;
-      for (const std::size_t i : close) kept_places.push_back(std::move(where[i]));
-      where = std::move(kept_places);
-    }
-    const std::vector<double> all = scores(where, false);
-    const auto best = static_cast<std::size_t>(std::max_element(all.begin(), all.end()) - all.begin());
-    return {all[best], std::move(points[close[best]])};
   }
 
   void believe(const Coordinates& point) {

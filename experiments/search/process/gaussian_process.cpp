@@ -3,145 +3,161 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "experiments/search/process/gp_likelihood.hpp"
+#include "sim/base/also_avx.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
 namespace {
 
-/// What known points say of some places, kLanes at a time: for each, the products of its solved correlations with
-/// `weights` and with themselves. `correlate(place, out)` gives a place's correlations.
-struct Told {
-  std::vector<double> mean, explained;
-};
-template <class Correlate>
-Told told_by(const GpPoints& known, const double* weights, std::size_t places, Correlate correlate) {
-  const std::size_t n = known.size();
-  Told told{std::vector<double>(places), std::vector<double>(places)};
-  std::vector<double> correlations(n), lanes(n * kLanes, 0.0);
-  for (std::size_t first = 0; first < places; first += kLanes) {
-    const std::size_t here = std::min(kLanes, places - first);
-    for (std::size_t lane = 0; lane < here; ++lane) {
-      correlate(first + lane, correlations.data());
-      for (std::size_t j = 0; j < n; ++j) lanes[j * kLanes + lane] = correlations[j];
-    }
-    forward_lanes(known.factor(), n, lanes.data());  // lanes beyond `here` hold what nobody reads
-    std::array<double, kLanes> mean{}, explained{};
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const double solved = lanes[i * kLanes + lane];
-        mean[lane] += weights[i] * solved;
-        explained[lane] += solved * solved;
-      }
-    std::copy_n(mean.begin(), here, told.mean.begin() + static_cast<std::ptrdiff_t>(first));
-    std::copy_n(explained.begin(), here, told.explained.begin() + static_cast<std::ptrdiff_t>(first));
+constexpr double kHalf = 0.5;          // how far a number that does not count stands from the middle of those that do
+constexpr double kLeastPivot = 1e-10;  // of a correlation matrix with ones on its diagonal
+
+/// Adds the square of the scaled distance from each number of a column.
+ORRERY_ALSO_AVX void add_squares(const double* column, std::size_t n, double own, double scale, double* out) {
+  for (std::size_t j = 0; j < n; ++j) {
+    const double apart = (own - column[j]) * scale;
+    out[j] += apart * apart;
   }
-  return told;
 }
 
 }  // namespace
 
-GaussianProcess::GaussianProcess(const GpInputs& inputs, double length_spread)
-    : length_spread_(length_spread), hyper_(gp_start(inputs.parameters())) {
-  kernel_.inputs = &inputs;
-  take_lengths();
+GpInputs::GpInputs(const Space& space) : space_(space), parameters_(space.size()) {
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    const Parameter& parameter = space.parameters()[i];
+    const bool category = parameter.kind == ParameterKind::categorical;
+    conditional_.push_back(!category && parameter.counts ? 1 : 0);
+    for (int n = 0; n <= conditional_.back(); ++n) {
+      owner_.push_back(i);
+      category_.push_back(category ? 1 : 0);
+    }
+  }
 }
 
-void GaussianProcess::take_lengths() {
-  kernel_.scale.resize(kernel_.inputs->coordinates());
-  for (std::size_t c = 0; c < kernel_.scale.size(); ++c)
-    kernel_.scale[c] = sim::det_exp(-hyper_.log_lengths[kernel_.inputs->owner(c)]);
-  kernel_.noise = sim::det_exp(hyper_.log_noise);
+std::vector<double> GpInputs::coordinates_of(const Point& point) const {
+  std::vector<double> all;
+  all.reserve(owner_.size());
+  for (std::size_t i = 0; i < parameters_; ++i) {
+    const bool counts = !std::isnan(point[i]);
+    if (space_.parameters()[i].kind == ParameterKind::categorical) {
+      all.push_back(counts ? point[i] : -1);
+      continue;
+    }
+    all.push_back(space_.to_unit(i, point[i]));
+    if (conditional_[i] != 0) all.push_back(counts ? 0 : kHalf);
+  }
+  return all;
+}
+
+void GpInputs::squares(const double* a, const double* b, double* out) const {
+  std::fill(out, out + parameters_, 0.0);
+  for (std::size_t c = 0; c < owner_.size(); ++c) {
+    const double apart = a[c] - b[c];
+    out[owner_[c]] += category_[c] != 0 ? (apart != 0 ? 1.0 : 0.0) : apart * apart;
+  }
+}
+
+GaussianProcess::GaussianProcess(const GpInputs& inputs, double length_spread)
+    : inputs_(&inputs), length_spread_(length_spread), hyper_(gp_start(inputs.parameters())) {
+  scale_lengths();
+}
+
+void GaussianProcess::scale_lengths() {
+  scale_.resize(inputs_->coordinates());
+  columns_.resize(scale_.size());
+  for (std::size_t c = 0; c < scale_.size(); ++c) scale_[c] = sim::det_exp(-hyper_.log_lengths[inputs_->owner(c)]);
 }
 
 void GaussianProcess::fit(const std::vector<std::vector<double>>& points, const std::vector<double>& values,
                           int steps) {
   shrink(0);
   if (points.size() > 1) {
-    hyper_ = fit_gp(*kernel_.inputs, points, values, length_spread_, hyper_, steps);
-    take_lengths();
+    hyper_ = fit_gp(*inputs_, points, values, length_spread_, hyper_, steps);
+    scale_lengths();
   }
   for (const auto& point : points) append(point);
   observe(values);
 }
 
+void GaussianProcess::row(const double* point, double* out) const {
+  std::fill(out, out + count_, 0.0);
+  for (std::size_t c = 0; c < scale_.size(); ++c) {
+    const double *column = columns_[c].data(), own = point[c], scale = scale_[c];
+    if (!inputs_->category(c)) {
+      add_squares(column, count_, own, scale, out);
+      continue;
+    }
+    for (std::size_t j = 0; j < count_; ++j) out[j] += own != column[j] ? scale * scale : 0.0;
+  }
+  static thread_local MaternDecays decays;  // its buffers
+  matern52(out, count_, decays);
+}
+
 void GaussianProcess::append(const std::vector<double>& point) {
-  points_.append(kernel_, point.data());
+  const std::size_t start = factor_.size(), n = count_;
+  factor_.resize(start + n + 1);
+  double* line = factor_.data() + start;
+  row(point.data(), line);
+  extend_factor(factor_.data(), n, line, 1 + sim::det_exp(hyper_.log_noise), kLeastPivot);
+  for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].push_back(point[c]);
+  ++count_;
 }
 
 void GaussianProcess::observe(const std::vector<double>& values) {
   values_ = values;
-  values_.resize(size());
+  values_.resize(count_);
   whitened_ = values_;
-  forward(points_.factor(), size(), whitened_.data());
+  forward(factor_.data(), count_, whitened_.data());
   signal_ = profiled_signal(whitened_);
-  choose_some();
-}
-
-// The best points, around which most candidates are, the last ones, of which some may only be believed, and others over
-// the whole time.
-void GaussianProcess::choose_some() {
-  constexpr std::size_t kBest = kRoughPoints / 2, kLast = 16;
-  some_.shrink(0);
-  chosen_.clear();
-  const std::size_t n = size();
-  if (n <= kRoughPoints) return;
-  std::vector<std::size_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::nth_element(order.begin(), order.begin() + kBest, order.end(), [&](std::size_t a, std::size_t b) {
-    return values_[a] != values_[b] ? values_[a] < values_[b] : a < b;
-  });
-  std::vector<char> taken(n, 0);
-  for (std::size_t k = 0; k < kBest; ++k) taken[order[k]] = 1;
-  for (std::size_t k = n - kLast; k < n; ++k) taken[k] = 1;
-  for (std::size_t i = 0; i < n; ++i)
-    if (taken[i] != 0) chosen_.push_back(i);
-  const std::size_t left = kRoughPoints - chosen_.size();
-  std::vector<std::size_t> others;
-  for (std::size_t i = 0; i < n; ++i)
-    if (taken[i] == 0) others.push_back(i);
-  for (std::size_t k = 0; k < std::min(left, others.size()); ++k) chosen_.push_back(others[k * others.size() / left]);
-  for (const std::size_t index : chosen_) some_.append(kernel_, points_.at(index).data());
 }
 
 void GaussianProcess::shrink(std::size_t n) {
-  points_.shrink(n);
+  count_ = std::min(count_, n);
+  for (std::vector<double>& column : columns_) column.resize(count_);
+  factor_.resize(count_ * (count_ + 1) / 2);
 }
 
 std::vector<Gaussian> GaussianProcess::predict(const std::vector<std::vector<double>>& points) const {
-  const auto correlate = [&](std::size_t i, double* out) { points_.correlate(kernel_, points[i].data(), out); };
-  const Told told = told_by(points_, whitened_.data(), points.size(), correlate);
   std::vector<Gaussian> all(points.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i] = {told.mean[i], std::sqrt(signal_ * std::max(1 - told.explained[i], 1e-12))};
-  return all;
-}
-
-std::vector<Gaussian> GaussianProcess::predict_roughly(const std::vector<std::vector<double>>& points) const {
-  if (chosen_.empty()) return predict(points);
-  std::vector<Gaussian> all(points.size());
-  std::vector<double> weights = whitened_, correlations(size());
-  backward(points_.factor(), size(), weights.data());
-  const Told told = told_by(some_, whitened_.data(), points.size(), [&](std::size_t i, double* out) {
-    points_.correlate(kernel_, points[i].data(), correlations.data());
-    all[i].mean = dot(weights.data(), correlations.data(), weights.size());
-    for (std::size_t k = 0; k < chosen_.size(); ++k) out[k] = correlations[chosen_[k]];
-  });
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].deviation = std::sqrt(signal_ * std::max(1 - told.explained[i], 1e-12));
+  constexpr std::size_t kLine = 64;  // bytes of a line of cache: lanes that straddle two are read twice
+  std::vector<double> correlation(count_), room(count_ * kLanes + kLine / sizeof(double));
+  void* start = room.data();
+  std::size_t bytes = room.size() * sizeof(double);
+  auto* lanes = static_cast<double*>(std::align(kLine, count_ * kLanes * sizeof(double), start, bytes));
+  for (std::size_t first = 0; first < points.size(); first += kLanes) {
+    const std::size_t here = std::min(kLanes, points.size() - first);
+    for (std::size_t lane = 0; lane < here; ++lane) {
+      row(points[first + lane].data(), correlation.data());
+      for (std::size_t j = 0; j < count_; ++j) lanes[j * kLanes + lane] = correlation[j];
+    }
+    for (std::size_t lane = here; lane < kLanes; ++lane)
+      for (std::size_t j = 0; j < count_; ++j) lanes[j * kLanes + lane] = 0;
+    forward_lanes(factor_.data(), count_, lanes);
+    std::array<double, kLanes> mean{}, explained{};
+    for (std::size_t i = 0; i < count_; ++i)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const double solved = lanes[i * kLanes + lane];
+        mean[lane] += whitened_[i] * solved;
+        explained[lane] += solved * solved;
+      }
+    for (std::size_t lane = 0; lane < here; ++lane)
+      all[first + lane] = {mean[lane], std::sqrt(signal_ * std::max(1 - explained[lane], 1e-12))};
+  }
   return all;
 }
 
 std::vector<double> GaussianProcess::means(const std::vector<std::vector<double>>& points) const {
-  std::vector<double> weights = whitened_, correlation(size()), all;
-  backward(points_.factor(), size(), weights.data());
+  std::vector<double> weights = whitened_, correlation(count_), all;
+  backward(factor_.data(), count_, weights.data());
   all.reserve(points.size());
   for (const std::vector<double>& point : points) {
-    points_.correlate(kernel_, point.data(), correlation.data());
+    row(point.data(), correlation.data());
     double sum = 0;
-    for (std::size_t j = 0; j < weights.size(); ++j) sum += weights[j] * correlation[j];
+    for (std::size_t j = 0; j < count_; ++j) sum += weights[j] * correlation[j];
     all.push_back(sum);
   }
   return all;
@@ -150,9 +166,10 @@ std::vector<double> GaussianProcess::means(const std::vector<std::vector<double>
 std::vector<double> GaussianProcess::smoothed() const {
   // K (K + noise)^-1 y = y - noise (K + noise)^-1 y
   std::vector<double> weights = whitened_;
-  backward(points_.factor(), size(), weights.data());
-  std::vector<double> means(size());
-  for (std::size_t i = 0; i < means.size(); ++i) means[i] = values_[i] - kernel_.noise * weights[i];
+  backward(factor_.data(), count_, weights.data());
+  const double noise = sim::det_exp(hyper_.log_noise);
+  std::vector<double> means(count_);
+  for (std::size_t i = 0; i < count_; ++i) means[i] = values_[i] - noise * weights[i];
   return means;
 }
 

@@ -12,9 +12,30 @@
 
 #include <vector>
 
-#include "experiments/search/process/gp_points.hpp"
+#include "experiments/search/space.hpp"
 
 namespace orrery::experiments::search {
+
+/// A space's points as coordinates that the kernel measures.
+class GpInputs {
+ public:
+  explicit GpInputs(const Space& space);
+  std::size_t parameters() const { return parameters_; }
+  std::size_t coordinates() const { return owner_.size(); }
+  std::vector<double> coordinates_of(const Point& point) const;
+  /// Square of the distance along each parameter, before lengths.
+  void squares(const double* a, const double* b, double* out) const;
+  /// The parameter of a coordinate, and whether it is a category.
+  std::size_t owner(std::size_t coordinate) const { return owner_[coordinate]; }
+  bool category(std::size_t coordinate) const { return category_[coordinate] != 0; }
+
+ private:
+  const Space& space_;
+  std::size_t parameters_;
+  std::vector<std::size_t> owner_;
+  std::vector<char> category_;
+  std::vector<char> conditional_;  // by parameter
+};
 
 struct GpHyper {
   std::vector<double> log_lengths;
@@ -27,11 +48,11 @@ struct Gaussian {
 
 class GaussianProcess {
  public:
-  static constexpr std::size_t kFitPoints = 96, kRoughPoints = 128;
+  static constexpr std::size_t kFitPoints = 96;
 
   /// `length_spread`: deviation of the prior of the lengths' logarithms; small where observations say little.
   explicit GaussianProcess(const GpInputs& inputs, double length_spread = 1.2);
-  std::size_t size() const { return points_.size(); }
+  std::size_t size() const { return count_; }
   const GpHyper& hyper() const { return hyper_; }
 
   /// Chooses lengths and noise for these observations by `steps` gradient steps from where it stands and from the
@@ -46,26 +67,24 @@ class GaussianProcess {
 
   /// Posterior of the noise-free value at each point. O(n^2) a point.
   std::vector<Gaussian> predict(const std::vector<std::vector<double>>& points) const;
-  /// As predict(), but with deviations that rest on kRoughPoints of the points: at least as large, and cheaper where
-  /// many points are known. The mean is that of predict() up to rounding.
-  std::vector<Gaussian> predict_roughly(const std::vector<std::vector<double>>& points) const;
   /// Its mean alone. O(n) a point, and O(n^2) once.
   std::vector<double> means(const std::vector<std::vector<double>>& points) const;
   /// Posterior means at the points themselves. O(n^2).
   std::vector<double> smoothed() const;
 
  private:
-  void take_lengths();
-  void choose_some();
+  void scale_lengths();
+  void row(const double* point, double* out) const;
 
+  const GpInputs* inputs_;
   double length_spread_;
   GpHyper hyper_;
-  GpKernel kernel_;
-  GpPoints points_;
+  std::vector<double> scale_;  // by coordinate: 1 / length of its parameter
+  std::size_t count_ = 0;
+  std::vector<std::vector<double>> columns_;  // by coordinate: of each point
+  std::vector<double> factor_;                // lower triangle, row after row
   std::vector<double> values_, whitened_;
-  double signal_ = 1;                // variance
-  GpPoints some_;                    // of points_: what rough deviations rest on
-  std::vector<std::size_t> chosen_;  // their indices
+  double signal_ = 1;  // variance
 };
 
 }  // namespace orrery::experiments::search

@@ -19,9 +19,6 @@ class GpLearner {
   std::vector<Gaussian> predict(const std::vector<std::vector<double>>& points) const {
     return process_.predict(points);
   }
-  std::vector<Gaussian> predict_roughly(const std::vector<std::vector<double>>& points) const {
-    return process_.predict_roughly(points);
-  }
   std::vector<double> smoothed() const { return process_.smoothed(); }
   /// Takes its own mean for an observation (kriging believer), until forget_beliefs().
   void believe(const std::vector<double>& point);

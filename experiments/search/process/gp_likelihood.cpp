@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
-#include "sim/base/avx2.hpp"
+#include "sim/base/also_avx.hpp"
 #include "sim/base/math.hpp"
 
 namespace orrery::experiments::search {
@@ -188,7 +187,7 @@ void MaternDecays::set(const double* squares, std::size_t n) {
 
 namespace {
 
-ORRERY_ALSO_AVX2 void correlations(const double* roots, const double* decays, std::size_t n, double* squares) {
+ORRERY_ALSO_AVX void correlations(const double* roots, const double* decays, std::size_t n, double* squares) {
   for (std::size_t i = 0; i < n; ++i) squares[i] = (1 + roots[i] + 5.0 / 3 * squares[i]) * decays[i];
 }
 
@@ -216,34 +215,34 @@ void forward(const double* factor, std::size_t n, double* b) {
   for (std::size_t i = 0; i < n; factor += ++i) b[i] = (b[i] - dot(factor, b, i)) / factor[i];
 }
 
-// Two rows at a time, so that each load of a lane serves both.
-ORRERY_ALSO_AVX2 void forward_lanes(const double* factor, std::size_t n, double* lanes) {
-  using Four = double __attribute__((vector_size(32), aligned(8), may_alias));
+// Four rows at a time, so that each load of the lanes serves them all.
+ORRERY_ALSO_AVX void forward_lanes(const double* factor, std::size_t n, double* lanes) {
+  using Eight = double __attribute__((vector_size(64), aligned(8), may_alias));
   static_assert(kLanes == 8);
+  Eight* solved = reinterpret_cast<Eight*>(lanes);
   const double* line = factor;
   std::size_t i = 0;
-  for (; i + 1 < n; i += 2) {
-    const double* next = line + i + 1;
-    Four* here = reinterpret_cast<Four*>(lanes + i * kLanes);
-    Four upper_left = here[0], upper_right = here[1], lower_left = here[2], lower_right = here[3];
-    const Four* solved = reinterpret_cast<const Four*>(lanes);
-    for (std::size_t j = 0; j < i; ++j, solved += 2) {
-      upper_left -= line[j] * solved[0];
-      upper_right -= line[j] * solved[1];
-      lower_left -= next[j] * solved[0];
-      lower_right -= next[j] * solved[1];
+  for (; i + 4 <= n; i += 4) {
+    const double *second = line + i + 1, *third = second + i + 2, *fourth = third + i + 3;
+    Eight a = solved[i], b = solved[i + 1], c = solved[i + 2], d = solved[i + 3];
+    for (std::size_t j = 0; j < i; ++j) {
+      const Eight known = solved[j];
+      a -= line[j] * known;
+      b -= second[j] * known;
+      c -= third[j] * known;
+      d -= fourth[j] * known;
     }
-    here[0] = upper_left /= line[i];
-    here[1] = upper_right /= line[i];
-    here[2] = (lower_left - next[i] * upper_left) / next[i + 1];
-    here[3] = (lower_right - next[i] * upper_right) / next[i + 1];
-    line = next + i + 2;
+    a /= line[i];
+    b = (b - second[i] * a) / second[i + 1];
+    c = (c - third[i] * a - third[i + 1] * b) / third[i + 2];
+    d = (d - fourth[i] * a - fourth[i + 1] * b - fourth[i + 2] * c) / fourth[i + 3];
+    solved[i] = a, solved[i + 1] = b, solved[i + 2] = c, solved[i + 3] = d;
+    line = fourth + i + 4;
   }
-  if (i == n) return;
-  for (std::size_t k = 0; k < kLanes; ++k) {
-    double sum = lanes[i * kLanes + k];
-    for (std::size_t j = 0; j < i; ++j) sum -= line[j] * lanes[j * kLanes + k];
-    lanes[i * kLanes + k] = sum / line[i];
+  for (; i < n; line += ++i) {
+    Eight sum = solved[i];
+    for (std::size_t j = 0; j < i; ++j) sum -= line[j] * solved[j];
+    solved[i] = sum / line[i];
   }
 }
 
