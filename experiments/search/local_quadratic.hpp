@@ -38,6 +38,8 @@ class LocalQuadratic {
            std::none_of(known.begin(), known.end(), [&](const KnownValue& one) { return one.value < centre_->value; });
   }
   std::size_t finished() const { return finished_.size(); }
+  /// Whether a descent has begun or ended so near.
+  bool near_finished(const Point& point) const;
 
  private:
   struct Neighbour {
@@ -52,7 +54,6 @@ class LocalQuadratic {
   bool begin(std::span<const KnownValue> known);
   void settle_at(const KnownValue& best, double radius);
   void finish();
-  bool near_finished(const Point& point) const;
   /// Whether a better point is so near.
   bool beaten(std::span<const KnownValue> known, const KnownValue& one, double within) const;
   /// Whether the same parameters count.

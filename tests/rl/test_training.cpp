@@ -12,6 +12,37 @@ namespace test_training {
 using namespace orrery;
 using namespace orrery::experiments::rl;
 
+TEST_CASE("step sizes that fall to 0 are half of it half-way, and 0 at the end", "[unit]") {
+  // The same step over and over, an update every 100 of them. The figure "loss" is that before an update, so after 100
+  // steps it is that of the untrained network, after 200 that of one update, after 400 that of three. A change of
+  // weights by so little changes the loss in proportion. Of 200 steps in all, half are left at the first update, none
+  // later.
+  for (const char* name : {"dqn", "sac"}) {
+    CAPTURE(name);
+    const auto losses = [&](const char* anneal, std::int64_t steps) {
+      const auto env = test::env_factory("cart_pole", "{}")();
+      const auto learner =
+          test::learner_factory(name, R"({"begin": 1, "train_every": 100, "batch": 4, "rate": 1e-7, "anneal": )" +
+                                    std::string(anneal) + "}")({.spec = env->spec(), .envs = 1, .steps = steps});
+      const std::vector<double> seen(4, 0.5), action{1}, rewards{1};
+      const std::vector<std::uint8_t> yes{1}, no{0};
+      std::vector<double> all;
+      for (int i = 1; i <= 400; ++i) {
+        learner->learn({{1, seen, {}, {}}, action, rewards, yes, no, {1, seen, {}, {}}});
+        if (i % 100 == 0) all.push_back(learner->figures().at(0).second);
+      }
+      return all;
+    };
+    const std::vector<double> whole = losses("false", 200), falls = losses("true", 200);
+    CHECK(whole[0] == falls[0]);
+    CHECK(whole[1] < whole[0]);
+    CHECK((falls[1] - falls[0]) / (whole[1] - whole[0]) == Approx(0.5).epsilon(1e-3));
+    CHECK(falls[2] == falls[1]);
+    CHECK(falls[3] == falls[1]);
+    CHECK(whole[3] < whole[2]);
+  }
+}
+
 TEST_CASE("advantages by hand", "[unit]") {
   // gamma 0.5, lambda 0.5. Backwards: delta_2 = 3 + 0.5*8 - 2 = 5, A_2 = 5. Step 1 ends its episode in a state of value
   // 0: delta_1 = 2 - 4 = -2 = A_1. delta_0 = 1 + 0.5*4 - 6 = -3, A_0 = -3 + 0.25*(-2) = -3.5.

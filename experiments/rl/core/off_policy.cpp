@@ -9,7 +9,8 @@ OffPolicy::OffPolicy(const OffPolicyParams& params, const LearnerSetup& setup)
               setup.spec.masked ? choices_.size() : 0),
       batch_(params.batch),
       begin_(params.begin),
-      train_every_(params.train_every) {}
+      train_every_(params.train_every),
+      anneal_(params.anneal) {}
 
 void OffPolicy::learn(const Experience& experience) {
   replay_.add(experience);

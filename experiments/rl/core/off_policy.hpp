@@ -2,6 +2,8 @@
 // memory; every `train_every` steps, once there are `begin` of them, an update sees a batch drawn from it.
 #pragma once
 
+#include <algorithm>
+
 #include "experiments/rl/core/choices.hpp"
 #include "experiments/rl/core/replay.hpp"
 
@@ -9,6 +11,7 @@ namespace orrery::experiments::rl {
 
 struct OffPolicyParams {
   std::int64_t memory = 100'000, batch = 64, begin = 1000, train_every = 2;
+  bool anneal = false;
 
   static constexpr auto fields() {
     using P = OffPolicyParams;
@@ -18,6 +21,7 @@ struct OffPolicyParams {
         sim::field("batch", &P::batch, Unit::count, sim::between(1, 1e6), "Steps per update (batch size)."),
         sim::field("begin", &P::begin, Unit::count, sim::at_least(0), "Steps before the first update."),
         sim::field("train_every", &P::train_every, Unit::count, sim::at_least(1), "Steps between two updates."),
+        sim::field("anneal", &P::anneal, "Whether step sizes fall to 0 over the training."),
     };
   }
 };
@@ -47,6 +51,10 @@ class OffPolicy : public Learner {
 
   Index inputs() const { return static_cast<Index>(setup_.spec.observation_size()); }
   Index outputs() const { return static_cast<Index>(choices_.size()); }
+  /// What is left of a step size by now.
+  double left(double rate) const {
+    return anneal_ ? rate * std::max(0.0, 1 - static_cast<double>(steps_) / static_cast<double>(setup_.steps)) : rate;
+  }
   /// Sets the derivative of a loss by the values of the choices of an action.
   void set_slope(MatrixXd& d, Index column, const double* action, double slope) const {
     for (std::size_t part = 0; part < choices_.parts(); ++part)
@@ -60,6 +68,7 @@ class OffPolicy : public Learner {
 
  private:
   std::int64_t batch_, begin_, train_every_;
+  bool anneal_;
 };
 
 }  // namespace orrery::experiments::rl

@@ -116,7 +116,7 @@ class Dqn final : public OffPolicy {
     }
     VectorXd gradient = net_.zero();
     net_.backward(tape, d, gradient);
-    adam_.step(net_.parameters(), std::move(gradient), params_.rate, 10);
+    adam_.step(net_.parameters(), std::move(gradient), left(params_.rate), 10);
     if (updates_ % params_.target_every == 0) target_.blend(net_, 1);
   }
 

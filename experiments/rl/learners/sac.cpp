@@ -123,7 +123,7 @@ class Sac final : public OffPolicy {
       }
       VectorXd gradient = q_[k].zero();
       q_[k].backward(tape, d, gradient);
-      q_adam_[k].step(q_[k].parameters(), std::move(gradient), params_.rate, 10);
+      q_adam_[k].step(q_[k].parameters(), std::move(gradient), left(params_.rate), 10);
     }
   }
 
@@ -156,9 +156,9 @@ class Sac final : public OffPolicy {
     }
     VectorXd gradient = policy_.zero();
     policy_.backward(tape, d, gradient);
-    policy_adam_.step(policy_.parameters(), std::move(gradient), params_.rate, 10);
+    policy_adam_.step(policy_.parameters(), std::move(gradient), left(params_.rate), 10);
     if (!params_.tune_temperature) return;
-    temperature_adam_.step(log_temperature_, VectorXd::Constant(1, excess), params_.rate);
+    temperature_adam_.step(log_temperature_, VectorXd::Constant(1, excess), left(params_.rate));
     log_temperature_[0] = std::clamp(log_temperature_[0], -12.0, 4.0);
   }
 

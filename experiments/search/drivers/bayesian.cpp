@@ -9,13 +9,14 @@
 // points.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "experiments/search/acquisition.hpp"
 #include "experiments/search/candidates.hpp"
 #include "experiments/search/driver.hpp"
-#include "experiments/search/process/gp_learner.hpp"
 #include "experiments/search/local_quadratic.hpp"
 #include "experiments/search/moves.hpp"
+#include "experiments/search/process/gp_learner.hpp"
 #include "experiments/search/space_parts.hpp"
 #include "sim/base/math.hpp"
 
@@ -43,7 +44,8 @@ struct BayesianParams {
                    "For a space divided by conditions: share of proposals for the part with the fewest points so far."),
         sim::field("local", &P::local,
                    "Whether every other proposal descends by a local quadratic model (three of four while it "
-                   "succeeds). Needs one objective, no limits, and parameters that move in fine steps."),
+                   "succeeds), and one in four looks for another valley once a descent has ended. Needs one objective, "
+                   "no limits, and parameters that move in fine steps."),
     };
   }
 };
@@ -75,6 +77,8 @@ class DescentInTurns {
 
   /// Whether some proposal is due that may lead to another valley: none is left in this one.
   bool wants_others() const { return used_ && descent_.finished() > 0 && turn_ % 4 == 0; }
+  /// Whether a descent has been there.
+  bool has_been(const Point& point) const { return descent_.near_finished(point); }
 
   void answer(const Trial& trial) {
     if (!out_ || space_.key(trial.proposal.point) != *out_) return;
@@ -127,12 +131,15 @@ class BayesianDriver final : public StreamDriver {
         const auto part = parts_.due(params_.explore);
         if (batch.empty() && !part) point = ok_.size() < told_.size() ? std::nullopt : descent_.propose();
         if (point && is_out(*point)) point.reset();  // the descent hears of it all the same
-        if (!point && parts_.empty() && descent_.wants_others()) point = candidates_.any(random_);
         if (!point) {
           if (!models) learn();
           if (!models) believe_out();
           models = true;
-          point = suggest(part);
+          const bool others = parts_.empty() && descent_.wants_others();
+          if (others) point = suggest([&](const Point& at) { return !descent_.has_been(at); });
+          if (!point && part) point = suggest([&](const Point& at) { return SpaceParts::of(at) == *part; });
+          if (!point && part) point = in_part(*part);
+          if (!point) point = suggest(nullptr);
         }
       }
       if (!point) break;
@@ -346,21 +353,23 @@ class BayesianDriver final : public StreamDriver {
     return points;
   }
 
-  /// The best mean of a part's own points is what is to be improved on there.
-  void target_part(const std::string& part) {
+  /// Which points are meant; none given: all.
+  using Where = std::function<bool(const Point&)>;
+
+  /// The best mean of the points that are meant is what is to be improved on there.
+  void target_only(const Where& meant) {
     if (objectives_.size() != 1 || feasible_.empty()) return;
     const std::vector<double> means = objectives_[0].smoothed();
     double level = std::numeric_limits<double>::infinity();
     for (const std::size_t i : feasible_)
-      if (SpaceParts::of(told_[i].point) == part) level = std::min(level, means[i]);
+      if (meant(told_[i].point)) level = std::min(level, means[i]);
     if (std::isfinite(level)) level_ = level;
   }
 
-  /// The best points of a part.
-  std::vector<Point> best_in(const std::string& part) const {
+  std::vector<Point> best_of_these(const Where& meant) const {
     std::vector<std::size_t> own;
     for (std::size_t i = 0; i < told_.size(); ++i)
-      if (SpaceParts::of(told_[i].point) == part) own.push_back(i);
+      if (meant(told_[i].point)) own.push_back(i);
     std::stable_sort(own.begin(), own.end(),
                      [&](std::size_t a, std::size_t b) { return better(told_[a].result, told_[b].result, 0); });
     std::vector<Point> points;
@@ -368,20 +377,19 @@ class BayesianDriver final : public StreamDriver {
     return points;
   }
 
-  std::optional<Point> suggest(const std::optional<std::string>& part) {
+  std::optional<Point> suggest(const Where& meant) {
     const double level = level_;
-    if (part) target_part(*part);
-    std::optional<Point> point = suggest_in(part);
+    if (meant) target_only(meant);
+    std::optional<Point> point = suggest_in(meant);
     level_ = level;
     return point;
   }
 
-  std::optional<Point> suggest_in(const std::optional<std::string>& part) {
-    const auto elsewhere = [&](const Point& point) { return part && SpaceParts::of(point) != *part; };
+  std::optional<Point> suggest_in(const Where& meant) {
+    const auto elsewhere = [&](const Point& point) { return meant && !meant(point); };
     const auto most = static_cast<std::size_t>(params_.candidates) / std::max<std::size_t>(1, objectives_.size());
-    std::vector<Point> points = candidates_.draw(most, part ? best_in(*part) : good_points(), random_);
+    std::vector<Point> points = candidates_.draw(most, meant ? best_of_these(meant) : good_points(), random_);
     std::erase_if(points, elsewhere);
-    if (points.empty() && part) return in_part(*part);
     if (points.empty()) return std::nullopt;
     const auto best_of = [&](std::vector<Point>& some) {
       const std::vector<double> all = scores(some);
