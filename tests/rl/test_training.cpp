@@ -13,34 +13,43 @@ using namespace orrery;
 using namespace orrery::experiments::rl;
 
 TEST_CASE("step sizes that fall to 0 are half of it half-way, and 0 at the end", "[unit]") {
-  // The same step over and over, an update every 100 of them. The figure "loss" is that before an update, so after 100
-  // steps it is that of the untrained network, after 200 that of one update, after 400 that of three. A change of
-  // weights by so little changes the loss in proportion. Of 200 steps in all, half are left at the first update, none
-  // later.
-  for (const char* name : {"dqn", "sac"}) {
-    CAPTURE(name);
-    const auto losses = [&](const char* anneal, std::int64_t steps) {
-      const auto env = test::env_factory("cart_pole", "{}")();
-      const auto learner =
-          test::learner_factory(name, R"({"begin": 1, "train_every": 100, "batch": 4, "rate": 1e-7, "anneal": )" +
-                                    std::string(anneal) + "}")({.spec = env->spec(), .envs = 1, .steps = steps});
-      const std::vector<double> seen(4, 0.5), action{1}, rewards{1};
-      const std::vector<std::uint8_t> yes{1}, no{0};
-      std::vector<double> all;
-      for (int i = 1; i <= 400; ++i) {
-        learner->learn({{1, seen, {}, {}}, action, rewards, yes, no, {1, seen, {}, {}}});
-        if (i % 100 == 0) all.push_back(learner->figures().at(0).second);
-      }
-      return all;
-    };
-    const std::vector<double> whole = losses("false", 200), falls = losses("true", 200);
+  // The same step over and over, an update every 100 of them. Figures are those of the network before an update (the
+  // temperature: after it). A change of weights by so little changes them in proportion. Of 200 steps in all, half are
+  // left at the first update, none later.
+  const auto figures = [](const std::string& learner, const char* anneal, const char* name) {
+    const auto env = test::env_factory("cart_pole", "{}")();
+    const std::string params = R"({"begin": 1, "train_every": 100, "batch": 4, "rate": 1e-7, "anneal": )";
+    const auto one =
+        test::learner_factory(learner, params + anneal + "}")({.spec = env->spec(), .envs = 1, .steps = 200});
+    const std::vector<double> seen(4, 0.5), action{1}, rewards{1};
+    const std::vector<std::uint8_t> yes{1}, no{0};
+    std::vector<double> all;
+    for (int i = 1; i <= 400; ++i) {
+      one->learn({{1, seen, {}, {}}, action, rewards, yes, no, {1, seen, {}, {}}});
+      if (i % 100 != 0) continue;
+      for (const auto& [key, value] : one->figures())
+        if (key == name) all.push_back(value);
+    }
+    return all;
+  };
+  const auto check = [&](const std::string& learner, const char* name) {
+    CAPTURE(learner, name);
+    std::vector<double> whole = figures(learner, "false", name), falls = figures(learner, "true", name);
+    if (std::string_view(name) == "temperature") {  // before the first update it is 0.1
+      whole.insert(whole.begin(), 0.1);
+      falls.insert(falls.begin(), 0.1);
+    }
     CHECK(whole[0] == falls[0]);
-    CHECK(whole[1] < whole[0]);
+    CHECK(whole[1] != whole[0]);
     CHECK((falls[1] - falls[0]) / (whole[1] - whole[0]) == Approx(0.5).epsilon(1e-3));
     CHECK(falls[2] == falls[1]);
     CHECK(falls[3] == falls[1]);
-    CHECK(whole[3] < whole[2]);
-  }
+    CHECK(whole[3] != whole[2]);
+  };
+  check("dqn", "loss");
+  check("sac", "loss");
+  check("sac", "entropy");
+  check("sac", "temperature");
 }
 
 TEST_CASE("advantages by hand", "[unit]") {

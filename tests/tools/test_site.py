@@ -64,6 +64,20 @@ class Site(browser.TestCase):
         made = {str(path.relative_to(self.site).with_suffix("")) for path in self.site.rglob("*.html")}
         self.assertEqual(pages - made, set())
 
+    def test_list_of_pages_marks_the_page_and_leads_to_the_others(self):
+        entry = re.compile(r'<li class="toctree-l1( current current-page)?"><a class="(?:current )?reference internal" href="([^"]*)">')
+        lists = {page: entry.findall((self.site / f"{page}.html").read_text(encoding="utf-8"))
+                 for page in ("index", "fidelity", "learn/tutorial", "papers/seesaw")}
+        self.assertGreater(len(lists["index"]), 300)
+        for page, found in lists.items():
+            own = [place for place, (mark, _) in enumerate(found) if mark]
+            goals = [((self.site / page).parent / goal).resolve() for _, goal in found]
+            self.assertEqual(len(found), len(lists["index"]))
+            self.assertEqual([found[place][1] for place in own], [] if page == "index" else ["#"], page)
+            self.assertEqual([goal for goal, (mark, _) in zip(goals, found) if not mark and not goal.is_file()], [], page)
+            for place in own:  # that of the start page leads here
+                self.assertEqual(lists["index"][place][1], f"{page}.html")
+
     def test_old_addresses_lead_to_pages(self):
         lines = [line for line in (ROOT / "docs/moved.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         self.assertGreater(len(lines), 80)

@@ -53,7 +53,9 @@ class OffPolicy : public Learner {
   Index outputs() const { return static_cast<Index>(choices_.size()); }
   /// What is left of a step size by now.
   double left(double rate) const {
-    return anneal_ ? rate * std::max(0.0, 1 - static_cast<double>(steps_) / static_cast<double>(setup_.steps)) : rate;
+    return anneal_ ? rate * std::max(0.0, 1 - static_cast<double>(steps_) /
+                                                  static_cast<double>(std::max<std::int64_t>(1, setup_.steps)))
+                   : rate;
   }
   /// Sets the derivative of a loss by the values of the choices of an action.
   void set_slope(MatrixXd& d, Index column, const double* action, double slope) const {

@@ -45,7 +45,7 @@ struct BayesianParams {
         sim::field("local", &P::local,
                    "Whether every other proposal descends by a local quadratic model (three of four while it "
                    "succeeds), and one in four looks for another valley once a descent has ended. Needs one objective, "
-                   "no limits, and parameters that move in fine steps."),
+                   "no limits, results of all points so far, and parameters that move in fine steps."),
     };
   }
 };
@@ -65,18 +65,20 @@ class DescentInTurns {
       : space_(space), descent_(space), used_(used), choices_(choices) {}
 
   std::optional<Point> propose() {
+    others_ = false;
     if (!used_ || out_) return std::nullopt;
     const bool fast = descent_.improved() || descent_.at_best(values_);
     const std::uint64_t turn = turn_++ % 4;
     const bool own = choices_ ? turn == 0 : fast ? turn != 3 : turn % 2 == 0;
+    others_ = turn == 3 && descent_.finished() > 0;
     if (!own) return std::nullopt;
     std::optional<Point> point = descent_.propose(values_);
     if (point) out_ = space_.key(*point);
     return point;
   }
 
-  /// Whether some proposal is due that may lead to another valley: none is left in this one.
-  bool wants_others() const { return used_ && descent_.finished() > 0 && turn_ % 4 == 0; }
+  /// Whether the proposal that propose() has just left to others is to lead to another valley: a descent has ended.
+  bool wants_others() const { return others_; }
   /// Whether a descent has been there.
   bool has_been(const Point& point) const { return descent_.near_finished(point); }
 
@@ -92,7 +94,7 @@ class DescentInTurns {
  private:
   const Space& space_;
   LocalQuadratic descent_;
-  bool used_, choices_;
+  bool used_, choices_, others_ = false;
   std::vector<KnownValue> values_;
   std::optional<std::string> out_;  ///< key of its point that is out
   std::uint64_t turn_ = 0;
@@ -129,17 +131,19 @@ class BayesianDriver final : public StreamDriver {
         point = first_point(proposed);
       } else {
         const auto part = parts_.due(params_.explore);
-        if (batch.empty() && !part) point = ok_.size() < told_.size() ? std::nullopt : descent_.propose();
+        const bool turn = batch.empty() && !part && ok_.size() == told_.size();  // of the descent, perhaps
+        if (turn) point = descent_.propose();
         if (point && is_out(*point)) point.reset();  // the descent hears of it all the same
         if (!point) {
           if (!models) learn();
           if (!models) believe_out();
           models = true;
-          const bool others = parts_.empty() && descent_.wants_others();
-          if (others) point = suggest([&](const Point& at) { return !descent_.has_been(at); });
-          if (!point && part) point = suggest([&](const Point& at) { return SpaceParts::of(at) == *part; });
-          if (!point && part) point = in_part(*part);
-          if (!point) point = suggest(nullptr);
+          Where meant;
+          if (part) meant = in_part(*part);
+          if (turn && parts_.empty() && descent_.wants_others())
+            meant = [this](const Point& at) { return !descent_.has_been(at); };
+          point = suggest(meant);
+          if (!point && meant) point = draw(meant);
         }
       }
       if (!point) break;
@@ -193,14 +197,22 @@ class BayesianDriver final : public StreamDriver {
 
   /// Of a parted space each part in turn, else anywhere.
   std::optional<Point> first_point(std::size_t index) {
-    return parts_.empty() ? candidates_.any(random_) : in_part(parts_.at(index));
+    return parts_.empty() ? candidates_.any(random_) : draw(in_part(parts_.at(index)));
   }
 
-  std::optional<Point> in_part(const std::string& part) {
+  /// Which points are meant; none given: all.
+  using Where = std::function<bool(const Point&)>;
+
+  static Where in_part(std::string part) {
+    return [part = std::move(part)](const Point& point) { return SpaceParts::of(point) == part; };
+  }
+
+  /// At random, of those that are meant if there are enough of them.
+  std::optional<Point> draw(const Where& meant) {
     std::optional<Point> point;
     for (int tries = 0; tries < 200; ++tries) {
       point = candidates_.any(random_);
-      if (!point || SpaceParts::of(*point) == part) return point;
+      if (!point || meant(*point)) return point;
     }
     return point;
   }
@@ -352,9 +364,6 @@ class BayesianDriver final : public StreamDriver {
     }
     return points;
   }
-
-  /// Which points are meant; none given: all.
-  using Where = std::function<bool(const Point&)>;
 
   /// The best mean of the points that are meant is what is to be improved on there.
   void target_only(const Where& meant) {

@@ -33,8 +33,8 @@ def before_theme(app: Any, page: str, template: str, context: dict[str, Any], do
         from furo.navigation import get_navigation_tree  # the theme is there where sphinx runs with it
         whole = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}
         _pattern[FROM] = get_navigation_tree(app.builder._get_local_toctree(FROM, **whole))
-        if "toctree-l2" in _pattern[FROM]:
-            raise ValueError("the list of pages is not flat: navigation.py marks entries of one level only")
+        if "toctree-l2" in _pattern[FROM] or not ENTRY.search(_pattern[FROM]):
+            raise ValueError("the theme writes the list of pages in another way than navigation.py reads it")
     context["toctree"] = lambda **_: ""
 
 
