@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "experiments/search/acquisition.hpp"
+#include "experiments/search/process/acquisition.hpp"
 #include "experiments/search/process/gp_learner.hpp"
 #include "experiments/search/process/gp_likelihood.hpp"
 #include "quality.hpp"

@@ -11,11 +11,11 @@
 #include <cmath>
 #include <functional>
 
-#include "experiments/search/acquisition.hpp"
 #include "experiments/search/candidates.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/local_quadratic.hpp"
 #include "experiments/search/moves.hpp"
+#include "experiments/search/process/acquisition.hpp"
 #include "experiments/search/process/gp_learner.hpp"
 #include "experiments/search/space_parts.hpp"
 #include "sim/base/math.hpp"

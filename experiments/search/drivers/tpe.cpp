@@ -11,7 +11,7 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/search/acquisition.hpp"
+#include "experiments/search/process/acquisition.hpp"
 #include "experiments/search/driver.hpp"
 #include "experiments/search/ranking.hpp"
 #include "sim/base/math.hpp"

@@ -1,4 +1,4 @@
-#include "experiments/search/acquisition.hpp"
+#include "experiments/search/process/acquisition.hpp"
 
 #include <algorithm>
 #include <cmath>
