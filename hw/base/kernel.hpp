@@ -185,6 +185,7 @@ struct AttentionPrefill {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t value_dim = 0;      ///< elements of a value, where they differ from a key's head_dim; 0: as many
   bool causal = true;              ///< a tile of queries stops at its last query's keys; the mask itself is in `pairs`
+  std::int64_t window = 0;         ///< keys that a causal query attends to at most, its own the last; 0: all before it
   std::int64_t page_tokens = 0;    ///< tokens of a page of the cache, found through a table of 4-byte entries; 0: none
   std::int64_t cache_element = 0;  ///< bytes of an element of the cache; 0: as the kernel's dtype
   bool backward = false;           ///< the gradient: five products for two, scores made anew from queries and keys
@@ -216,8 +217,8 @@ constexpr std::int64_t cached_elements(const AttentionDecode& a) {
 /// `expert_sum`: the weighted sum of experts' rows. `stored_norm`: a layer norm that keeps its row in registers
 /// (CUTLASS). `compiled`: code that a compiler made for the operation. `one_by_one`: an elementwise kernel that loads
 /// and stores single elements and works out each one's place or type, as PyTorch's do with operands that are broadcast
-/// or sliced and in casts to a wider type. `many_tensors`: an optimizer's update of a list of tensors, cut into chunks of
-/// equal size, a thread block each; `tensor_of_many`: the share that one of them has of such a list.
+/// or sliced and in casts to a wider type. `many_tensors`: an optimizer's update of a list of tensors, cut into chunks
+/// of equal size, a thread block each; `tensor_of_many`: the share that one of them has of such a list.
 enum class Pass : std::uint8_t {
   by_class,
   elementwise,

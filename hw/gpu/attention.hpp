@@ -7,8 +7,8 @@
 //           block an SM that works through tiles; contexts split by a plan made for every batch.
 //   flash3_sm80  its kernels for parts before Hopper: 128 rows; splits and packing are the caller's.
 // Sources: Dao-AILab/flash-attention and vllm-project/flash-attention, csrc/flash_attn (flash_fwd_launch_template.h,
-// flash_api.cpp) and hopper (tile_size.h, heuristics.h, flash_prepare_scheduler.cu). Left out: sliding windows, sinks,
-// soft caps, dropout, 8-bit operands, clusters, and the generic kernel that libraries use for head dimensions above
+// flash_api.cpp) and hopper (tile_size.h, heuristics.h, flash_prepare_scheduler.cu). Left out: sinks, soft
+// caps, dropout, 8-bit operands, clusters, and the generic kernel that libraries use for head dimensions above
 // 256.
 //
 // Time in `tiled`. The library's tile of `rows` query rows takes `keys` keys at a time (below). Grouped heads share
@@ -24,16 +24,18 @@
 //   t = |compute, move|_4,  compute = |ctas busy(mean x) / SMs + tail (1 - SMs c / ctas) latency(longest),
 //                                    latency(longest)|_4
 // where a causal tile ends at its last query: mean keys of a query + half a tile (half a block more where tiles end
-// inside one).
+// inside one); + a whole tile in a sliding window, where it begins at its first query's, and longest x is of the
+// window's keys and a tile.
 //   move = |even + cold, ctas x block bytes / (l2_bandwidth l2_delivery)|_4,  even = bytes / (bandwidth
 //   memory_efficiency); 2 root(even cold) in place of the sum where even < cold
 // The memory's rate rises evenly for twice `cold`: measured, its cause is not known. Beside
 // it, where cycles are clocks and so follow the part: fixed + sequence_cycles * sequences; combine_cycles +
 // combine_split_cycles * splits and the fp32 partials at L2 bandwidth where
-// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one copy of regroup_cycles of the
-// outputs, and three more where there are several sequences and several key heads. A call repeated on the same operands
-// (AttentionConditions::resident) finds all of them in the L2 up to resident_share of a partition (each holds a copy), none from twice that on, and a
-// linear share between. AttentionPrefill counts a batch as so many sequences of the mean length, save for q_tiles.
+// contexts are split; for FlashAttention-2 with grouped heads and one token a sequence, one copy of regroup_cycles of
+// the outputs, and three more where there are several sequences and several key heads. A call repeated on the same
+// operands (AttentionConditions::resident) finds all of them in the L2 up to resident_share of a partition (each holds
+// a copy), none from twice that on, and a linear share between. AttentionPrefill counts a batch as so many sequences of
+// the mean length, save for q_tiles.
 //
 // Prompts and decodes in one launch (FlashAttention-2): decodes are prompts of one token without splits and without
 // packed heads, so `compute` sums both kinds of thread blocks. Heads run one after the other over all sequences, so

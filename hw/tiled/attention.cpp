@@ -21,6 +21,7 @@ struct Call {
   double keys = 0;           ///< that a query attends to, mean
   std::int64_t longest = 0;  ///< keys of the longest sequence
   std::int64_t q_tiles = 0;  ///< of 128 queries and one head; 0: new_tokens hold for every sequence
+  std::int64_t window = 0;   ///< keys that a query attends to at most; 0: all before it
   bool one_token = false, causal = true, latent = false, even = true;
   double bytes = 0;                ///< compulsory
   double element = 2, cached = 2;  ///< bytes of an element of queries and outputs, and of the cache
@@ -59,14 +60,25 @@ double query_tiles(const Call& c, std::int64_t rows, std::int64_t pack) {
   return std::max(1.0, std::min(even, most));
 }
 
+double tile_tokens(const Call& c, const AttentionGrid& g) {
+  return std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
+}
+
+/// Keys of the longest tile: with a window, those before its first query's window are skipped.
+std::int64_t longest_keys(const Call& c, const AttentionGrid& g) {
+  if (c.window == 0) return c.longest;
+  return std::min(c.longest, c.window + static_cast<std::int64_t>(std::ceil(tile_tokens(c, g))));
+}
+
 /// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
-/// mean query, and half a block further unless tiles end where blocks do.
+/// mean query, and half a block further unless tiles end where blocks do. A window begins half a tile before its mean
+/// query's.
 double mean_blocks(const Call& c, const AttentionGrid& g, std::int64_t key_blocks) {
   const double n = d(g.tile.keys);
   if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
-  const double tile_tokens = std::min(c.new_tokens, d(g.tile.rows) / d(g.pack));
-  const double reach = std::min(d(c.longest), c.keys + 0.5 * tile_tokens);
-  return std::clamp(reach / n + 0.5 * std::max(0.0, 1 - tile_tokens / n), 1.0, d(key_blocks));
+  const double tokens = tile_tokens(c, g);
+  const double reach = std::min(d(c.longest), c.keys + (c.window > 0 ? tokens : 0.5 * tokens));
+  return std::clamp(reach / n + 0.5 * std::max(0.0, 1 - tokens / n), 1.0, d(key_blocks));
 }
 
 /// Splits of every context, and for FlashAttention-3 the tiles that a plan made for other heads adds.
@@ -98,7 +110,7 @@ AttentionGrid grid_of(const GpuParams& gpu, const Call& c, const AttentionCondit
   const auto rows = static_cast<std::int64_t>(std::ceil(c.new_tokens)) * g.pack;
   g.tile = attention_tile(gpu, c.key_dim, c.value_dim, rows);
   const double tiles = query_tiles(c, g.tile.rows, g.pack) * d(c.heads) / d(g.pack);
-  const std::int64_t key_blocks = ceil_div(c.longest, g.tile.keys);
+  const std::int64_t key_blocks = ceil_div(longest_keys(c, g), g.tile.keys);
   const double blocks = mean_blocks(c, g, key_blocks);
   plan(gpu, c, how, tiles, key_blocks, g);
   const std::int64_t per_split = ceil_div(key_blocks, g.split);
@@ -236,6 +248,7 @@ Call call_of(const AttentionPrefill& a, DType dtype) {
   c.q_tiles = a.q_tiles;
   c.one_token = a.q_tokens == a.sequences;  // chunks of one token take the decode path: grouped heads are rows
   c.causal = a.causal;
+  c.window = a.causal && a.window < c.longest ? a.window : 0;
   c.bytes = work.read_bytes + work.write_bytes;
   c.element = d(bytes_of(dtype));
   c.cached = a.cache_element > 0 ? d(a.cache_element) : c.element;

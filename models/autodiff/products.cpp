@@ -48,14 +48,16 @@ void matmul(Adjoint& a) {
   if (a.needs(2)) a.give(2, a.emit(OpKind::reduce_sum, {dy}, {{"axes", leading_axes(a.shape(dy).size())}}));
 }
 
-/// Rows times the matrix of their group; further inputs say which group.
+/// Rows times the matrix of their group, and with the attribute `bias` what is added in each; further inputs say which
+/// group.
 void grouped_matmul(Adjoint& a) {
   if (a.op().integer("indexed", 0) != 0) a.fail("no gradient for rows that are picked inside of a product");
   const TensorId dy = a.dy();
   const bool turned_weights = a.op().integer("trans_b", 0) != 0;
   std::vector<TensorId> of_rows{dy, a.input(1)}, of_weights{a.input(0), dy};
   if (turned_weights) std::swap(of_weights[0], of_weights[1]);
-  for (std::size_t i = 2; i < a.op().inputs.size(); ++i) {
+  const bool bias = a.op().integer("bias", 0) != 0;
+  for (std::size_t i = bias ? 3 : 2; i < a.op().inputs.size(); ++i) {
     of_rows.push_back(a.input(i));
     of_weights.push_back(a.input(i));
   }
@@ -65,18 +67,28 @@ void grouped_matmul(Adjoint& a) {
   Attributes turned = attributes;
   turned.emplace_back("trans_b", SymExpr(turned_weights ? 0 : 1));
   if (a.needs(0)) a.give(0, a.emit(OpKind::grouped_matmul, of_rows, a.shape(a.input(0)), std::move(turned)));
-  if (a.needs(1))
+  if (bias && a.needs(2)) {  // summed by the product that has the gradient's rows at hand
+    attributes.emplace_back("summed", SymExpr(turned_weights ? 0 : 1));
+    const auto given = a.emit_for(OpKind::grouped_matmul_grad_weight, of_weights, {1, 2}, std::move(attributes));
+    if (a.needs(1)) a.give(1, given[0]);
+    a.give(2, given[1]);
+  } else if (a.needs(1)) {
     a.give(1, a.emit(OpKind::grouped_matmul_grad_weight, of_weights, a.shape(a.input(1)), std::move(attributes)));
+  }
 }
 
-/// (q, k, v, further) -> (o, row sums).
+/// (q, k, v, further) -> (o, row sums). With the attribute `sinks` the first further input is a logit a head that takes
+/// part in the softmax and has no value.
 void attention(Adjoint& a) {
-  for (std::size_t slot = 3; slot < a.op().inputs.size(); ++slot)
+  const bool sinks = a.op().integer("sinks", 0) != 0 && a.needs(3);
+  for (std::size_t slot = sinks ? 4 : 3; slot < a.op().inputs.size(); ++slot)
     if (a.needs(slot)) a.fail("no gradient for its masks and biases; write attention as products and a softmax");
   std::vector<TensorId> inputs{a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), a.dy()};
   for (std::size_t slot = 3; slot < a.op().inputs.size(); ++slot) inputs.push_back(a.input(slot));
-  const std::vector<TensorId> given = a.emit_for(OpKind::attention_grad, inputs, {0, 1, 2}, a.op().attributes);
-  for (std::size_t slot = 0; slot < 3; ++slot) a.give(slot, given[slot]);
+  std::vector<std::size_t> like{0, 1, 2};
+  if (sinks) like.push_back(3);
+  const std::vector<TensorId> given = a.emit_for(OpKind::attention_grad, inputs, like, a.op().attributes);
+  for (const std::size_t slot : like) a.give(slot, given[slot]);
 }
 
 void conv2d(Adjoint& a) {

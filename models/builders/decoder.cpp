@@ -10,204 +10,19 @@
 // With `kv_rank` queries, keys and values are projected from latents (multi-head latent attention: DeepSeek-AI, 2024):
 // down to the latent and up to all heads, the rotated part of keys once for all of them. `further_tokens`: modules that
 // predict the tokens after the next (DeepSeek-V3, arXiv 2412.19437, 2.2), a block each with losses of their own.
-// Left out: tensor parallelism (passes add it), sliding windows, capacity limits of experts, the bias that evens a
-// router's choices out.
+// `window`: layers that attend to so many last tokens, in turns with layers that attend to all (`full_every`); `sinks`:
+// a learned logit a head in the softmax (gpt-oss: OpenAI, arXiv 2508.10925).
+// Left out: tensor parallelism (passes add it), capacity limits of experts, the bias that evens a router's choices out,
+// the limits that gpt-oss sets to gate and up (part of the activation's kernel here).
+#include <array>
 #include <filesystem>
 
-#include "models/builders/net.hpp"
-#include "models/transformer/hf_config.hpp"
-#include "sim/base/enum_names.hpp"
+#include "models/builders/decoder_params.hpp"
 
 namespace orrery::models {
 namespace {
 
 using hw::OpClass;
-
-enum class Logits : std::uint8_t { last, all };
-constexpr auto enum_names(Logits) {
-  using enum Logits;
-  return sim::names<Logits>({{"last", last}, {"all", all}});
-}
-
-/// How products of experts are run: all in one kernel, or one product an expert.
-enum class ExpertProducts : std::uint8_t { grouped, per_expert };
-constexpr auto enum_names(ExpertProducts) {
-  using enum ExpertProducts;
-  return sim::names<ExpertProducts>({{"grouped", grouped}, {"per_expert", per_expert}});
-}
-
-struct DecoderParams {
-  std::string config;
-  std::int64_t layers = 16, hidden = 2048, heads = 32, kv_heads = 8, head_dim = 64, intermediate = 8192;
-  std::int64_t vocab = 128256;
-  bool tied = true, qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false;
-  std::int64_t experts = 0, experts_per_token = 2, expert_intermediate = 0, shared_intermediate = 0;
-  std::int64_t dense_layers = 0, further_tokens = 0;
-  std::int64_t q_rank = 0, kv_rank = 0, nope_dim = 128, rope_dim = 64, value_dim = 128;
-  ExpertProducts expert_products = ExpertProducts::grouped;
-  std::optional<FloatType> dtype;
-  ElementType type = ElementType::bf16;  ///< where dtype says nothing; no field: the config's
-  AttentionForm attention = AttentionForm::sdpa;
-  PassForm passes = PassForm::library;
-  bool merged = false, cache = false, loss = false, wide_loss = false, eager_loss = false, sample = false;
-  bool value_head = false;
-  Logits logits = Logits::last;
-  double dropout = 0;
-
-  static constexpr auto fields() {
-    using D = DecoderParams;
-    using sim::Unit;
-    constexpr sim::Range kSize = sim::between(1, 1 << 24);
-    constexpr sim::Range kOptional = sim::between(0, 1 << 24);
-    return sim::FieldTable{
-        sim::field("config", &D::config, Unit::path, sim::any_value(),
-                   "Model of the catalog (catalog:NAME) or a config.json, whose sizes replace those below."),
-        sim::field("layers", &D::layers, Unit::layers, kSize, "Number of layers."),
-        sim::field("hidden", &D::hidden, Unit::count, kSize, "Hidden size: width of a token."),
-        sim::field("heads", &D::heads, Unit::count, kSize, "Number of query heads."),
-        sim::field("kv_heads", &D::kv_heads, Unit::count, kSize,
-                   "Number of heads of keys and values, a divisor of heads."),
-        sim::field("head_dim", &D::head_dim, Unit::count, kSize, "Width of an attention head."),
-        sim::field("intermediate", &D::intermediate, Unit::count, kSize, "Width of the feed-forward network."),
-        sim::field("vocab", &D::vocab, Unit::count, kSize, "Size of the vocabulary, in tokens."),
-        sim::field("tied", &D::tied, "Whether the output head reads the embedding table."),
-        sim::field("qkv_bias", &D::qkv_bias, "Whether the projections of q, k and v have biases."),
-        sim::field("out_bias", &D::out_bias, "Whether the output projection of attention has a bias."),
-        sim::field("mlp_bias", &D::mlp_bias, "Whether the feed-forward network has biases."),
-        sim::field("qk_norm", &D::qk_norm, "Whether each head of q and k has an RMS norm."),
-        sim::field("experts", &D::experts, Unit::count, kOptional,
-                   "Number of experts per layer; 0: a dense feed-forward network."),
-        sim::field("experts_per_token", &D::experts_per_token, Unit::count, kSize,
-                   "Number of experts that each token goes to."),
-        sim::field("expert_intermediate", &D::expert_intermediate, Unit::count, kOptional,
-                   "Width of an expert; 0: that of the feed-forward network."),
-        sim::field("shared_intermediate", &D::shared_intermediate, Unit::count, kOptional,
-                   "Width of a shared feed-forward network that every token passes besides its experts; 0: none."),
-        sim::field("dense_layers", &D::dense_layers, Unit::layers, kOptional,
-                   "Number of first layers with a dense feed-forward network, where the others have experts."),
-        sim::field("further_tokens", &D::further_tokens, Unit::count, sim::between(0, 16),
-                   "Number of modules that predict the tokens after the next one, each with its own loss; needs loss."),
-        sim::field(
-            "kv_rank", &D::kv_rank, Unit::count, kOptional,
-            "Width of the latent that keys and values are projected from; 0: they are projected from the token."),
-        sim::field(
-            "q_rank", &D::q_rank, Unit::count, kOptional,
-            "With kv_rank: width of the latent that queries are projected from; 0: they are projected from the token."),
-        sim::field("nope_dim", &D::nope_dim, Unit::count, kSize,
-                   "With kv_rank: width of the part of a head's key without positions."),
-        sim::field("rope_dim", &D::rope_dim, Unit::count, kSize,
-                   "With kv_rank: width of the part of a head's key with rotary positions."),
-        sim::field("value_dim", &D::value_dim, Unit::count, kSize, "With kv_rank: width of a head's value."),
-        sim::field("expert_products", &D::expert_products,
-                   "How experts' products run: as one kernel for all (vLLM, PyTorch), or as one product per expert "
-                   "(Transformer Engine)."),
-        sim::field("dtype", &D::dtype,
-                   "Type of weights and activations; absent: that of the config, or bf16 without one."),
-        sim::field("attention", &D::attention,
-                   "How attention runs: as one kernel (sdpa), or as separate products and passes (eager)."),
-        sim::field("passes", &D::passes,
-                   "How norms and rotary embeddings run: as one kernel, of a library or compiled, or as elementary "
-                   "passes (eager)."),
-        sim::field("merged", &D::merged,
-                   "Whether q, k and v are merged into one product, and gate and up into another."),
-        sim::field("cache", &D::cache, "Whether keys and values are written to a KV cache of past and new tokens."),
-        sim::field("logits", &D::logits, "Positions whose logits are computed: the last one, or all."),
-        sim::field("value_head", &D::value_head,
-                   "Whether the head gives one number per token instead of logits, as in critics and reward models. "
-                   "The loss is then the mean squared error."),
-        sim::field("sample", &D::sample, "Whether the graph ends in sampling the next token."),
-        sim::field("loss", &D::loss,
-                   "Whether the graph ends in the cross entropy with labels, over the logits of all positions."),
-        sim::field("wide_loss", &D::wide_loss, "Whether logits are cast to fp32 before the cross entropy."),
-        sim::field("eager_loss", &D::eager_loss,
-                   "Whether the cross entropy runs in fp32 with kernels that each write their own logits, as in eager "
-                   "PyTorch."),
-        sim::field("dropout", &D::dropout, Unit::ratio, sim::between(0, 0.99),
-                   "Dropout probability of attention and residuals."),
-    };
-  }
-};
-
-class Decoder final : public GraphBuilder {
- public:
-  Decoder(DecoderParams params, std::filesystem::path catalog) : p_(std::move(params)), catalog_(std::move(catalog)) {}
-  OpGraph build() const override;
-
- private:
-  DecoderParams p_;
-  std::filesystem::path catalog_;
-};
-
-/// What of a config this builder does not write down, or nothing.
-const char* not_written(const ModelConfig& c) {
-  if (c.linear.interval > 0) return "linear attention";
-  if (c.layer_norm || !c.gated || c.learned_positions > 0 || c.parallel_block) return "layers unlike Llama's";
-  if (c.sliding_window > 0 || c.attention_sinks) return "windows and sinks of attention";
-  const ExpertConfig& e = c.experts;
-  if (e.count > 0 && e.step != 1) return "layers with and without experts in turns";
-  if (e.expert_bias) return "biases of experts";
-  return nullptr;
-}
-
-/// Puts the sizes of the named config in.
-void resolve(DecoderParams& p, const std::filesystem::path& catalog) {
-  if (p.config.empty()) return;
-  const ModelConfig config = load_model(p.config, catalog, builder_origin("decoder", "config"));
-  if (const char* what = not_written(config))
-    sim::throw_fault(builder_origin("decoder", "config"),
-                     std::string("expected a model of this builder, got one with ") + what,
-                     "the serving model takes it, operator graphs do not");
-  p.experts = config.experts.count;
-  p.shared_intermediate = config.experts.shared_intermediate_size;
-  if (config.experts.count > 0) p.experts_per_token = config.experts.per_token;
-  p.expert_intermediate = config.experts.intermediate_size;
-  p.dense_layers = config.experts.count > 0 ? config.experts.dense_layers : 0;
-  p.kv_rank = config.latent.kv_rank;
-  if (p.kv_rank > 0) {
-    p.q_rank = config.latent.q_rank;
-    p.nope_dim = config.latent.nope_dim;
-    p.rope_dim = config.latent.rope_dim;
-    p.value_dim = config.latent.value_dim;
-  }
-  p.layers = config.layers;
-  p.hidden = config.hidden_size;
-  p.heads = config.heads;
-  p.kv_heads = config.kv_heads;
-  p.head_dim = config.head_dim;
-  p.intermediate = config.intermediate_size;
-  p.vocab = config.vocab_size;
-  p.tied = config.tie_word_embeddings;
-  p.qkv_bias = config.qkv_bias;
-  p.out_bias = config.out_bias;
-  p.mlp_bias = config.mlp_bias;
-  p.qk_norm = config.qk_norm;
-  if (config.dtype) p.type = element_type(*config.dtype);
-}
-
-void check(const DecoderParams& p) {
-  sim::Faults faults;
-  if (p.heads % p.kv_heads != 0)
-    faults.add(builder_origin("decoder", "kv_heads"),
-               "expected a divisor of " + std::to_string(p.heads) + " heads, got " + std::to_string(p.kv_heads));
-  if (p.experts > 0 && p.experts_per_token > p.experts)
-    faults.add(
-        builder_origin("decoder", "experts_per_token"),
-        "expected at most the " + std::to_string(p.experts) + " experts, got " + std::to_string(p.experts_per_token));
-  if (p.loss && p.cache)
-    faults.add(builder_origin("decoder", "loss"), "expected no loss beside a cache of keys and values");
-  if (p.value_head && (p.sample || p.further_tokens > 0))
-    faults.add(builder_origin("decoder", "value_head"), "expected none beside tokens that are chosen or predicted");
-  if (p.further_tokens > 0 && !p.loss)
-    faults.add(builder_origin("decoder", "further_tokens"), "expected none without a loss, which they add to");
-  if (p.kv_rank > 0 && p.cache)
-    faults.add(
-        builder_origin("decoder", "cache"),
-        "expected no cache beside attention over a latent: whether it holds latents or keys is not written down");
-  if (p.kv_rank > 0 && p.qk_norm)
-    faults.add(builder_origin("decoder", "qk_norm"), "expected none beside attention over a latent");
-  if (p.loss && p.sample) faults.add(builder_origin("decoder", "sample"), "expected no choice of tokens beside a loss");
-  faults.throw_if_any();
-}
 
 /// Writes one graph down.
 class DecoderWriter {
@@ -226,7 +41,8 @@ class DecoderWriter {
     const TensorId embedded = net_.embedding(ids, p_.vocab, p_.hidden, "tokens");
     TensorId x = embedded;
     positions(tokens);
-    for (std::int64_t layer = 0; layer < p_.layers; ++layer) x = block(x, layer_scope(layer), layer >= p_.dense_layers);
+    for (std::int64_t layer = 0; layer < p_.layers; ++layer)
+      x = block(x, layer_scope(layer), layer >= p_.dense_layers, p_.window_of(layer));
     const TensorId before_head = x;
     net_.scope("head");
     if (p_.logits == Logits::last && !p_.loss) x = net_.slice(x, 1, tokens - 1, 1);
@@ -283,7 +99,7 @@ class DecoderWriter {
     const TensorId next = net_.emit(OpKind::embedding, {table, ids}, net_.shape(x), net_.type(), OpClass::embedding);
     const TensorId both = net_.concat({rms_norm(x, "hidden_norm"), rms_norm(next, "token_norm")}, -1);
     const TensorId joined = undivided(both, p_.hidden, OpClass::ffn_up, "join");
-    const TensorId out = block(joined, scope, p_.dense_layers < p_.layers);
+    const TensorId out = block(joined, scope, p_.dense_layers < p_.layers, p_.window_of(p_.layers - 1));
     net_.scope(scope);
     return out;
   }
@@ -403,15 +219,19 @@ class DecoderWriter {
     return net_.emit(OpKind::kv_write, {cache, rows}, shape, net_.type(), OpClass::kv_write);
   }
 
-  TensorId attention(TensorId x) {
+  TensorId attention(TensorId x, std::int64_t window) {
     auto [q, k, v] = projections(x);
     k = cached(k, "cache_k");
     v = cached(v, "cache_v");
-    AttentionSpec spec{.form = p_.attention, .causal = true, .dropout = p_.dropout};
+    AttentionSpec spec{.form = p_.attention, .causal = true, .dropout = p_.dropout, .window = window};
     spec.wide_softmax = p_.passes == PassForm::eager;
-    if (p_.attention == AttentionForm::eager && !mask_)
-      mask_ = net_.graph().input("mask", {net_.size(q, 2), keys_}, net_.type());
-    if (mask_) spec.mask = &*mask_;
+    std::optional<TensorId>& mask = masks_[window > 0 ? 1 : 0];
+    if (p_.attention == AttentionForm::eager && !mask)
+      mask = net_.graph().input(window > 0 ? "window_mask" : "mask", {net_.size(q, 2), keys_}, net_.type());
+    if (mask) spec.mask = &*mask;
+    TensorId sinks{};
+    if (p_.sinks) sinks = net_.parameter("sinks", {1, p_.heads, 1, 1});
+    if (p_.sinks) spec.sinks = &sinks;
     return net_.linear(attend(net_, q, k, v, spec), p_.hidden, p_.out_bias, OpClass::out_proj, "o_proj");
   }
 
@@ -434,7 +254,7 @@ class DecoderWriter {
     const SymExpr rows = outer[0] * outer[1];
     const std::int64_t k = p_.experts_per_token;
     const std::int64_t inner = p_.expert_intermediate > 0 ? p_.expert_intermediate : p_.intermediate;
-    const TensorId scores = net_.linear(x, p_.experts, false, OpClass::router, "router");
+    const TensorId scores = net_.linear(x, p_.experts, p_.router_bias, OpClass::router, "router");
     OpNode router;
     router.kind = OpKind::router;
     router.inputs = {scores};
@@ -452,7 +272,12 @@ class DecoderWriter {
       Attributes attributes{{"active_groups", min(SymExpr(p_.experts), rows * k)}};
       if (p_.expert_products == ExpertProducts::per_expert)
         attributes.emplace_back("library", std::string("per_group"));
-      return net_.emit(OpKind::grouped_matmul, {a, weight}, {rows * k, out}, net_.type(), op_class,
+      std::vector<TensorId> inputs{a, weight};
+      if (p_.expert_bias) {
+        attributes.emplace_back("bias", SymExpr(1));
+        inputs.push_back(net_.parameter(name + "_bias", {p_.experts, 1, out}));
+      }
+      return net_.emit(OpKind::grouped_matmul, std::move(inputs), {rows * k, out}, net_.type(), op_class,
                        std::move(attributes));
     };
     TensorId gate{}, up{};
@@ -472,9 +297,9 @@ class DecoderWriter {
     return out;
   }
 
-  TensorId block(TensorId x, const std::string& scope, bool with_experts) {
+  TensorId block(TensorId x, const std::string& scope, bool with_experts, std::int64_t window) {
     net_.scope(scope + ".attention");
-    const TensorId attended = attention(rms_norm(x, "norm"));
+    const TensorId attended = attention(rms_norm(x, "norm"), window);
     x = net_.add(x, net_.dropout(attended, p_.dropout));
     net_.scope(scope + ".ffn");
     const TensorId normed = rms_norm(x, "norm");
@@ -491,16 +316,19 @@ class DecoderWriter {
   const DecoderParams& p_;
   Net net_;
   SymExpr keys_;
-  std::vector<TensorId> rotation_;  ///< one table, or cosines and sines
-  std::optional<TensorId> mask_;
+  std::vector<TensorId> rotation_;                ///< one table, or cosines and sines
+  std::array<std::optional<TensorId>, 2> masks_;  ///< eager: of layers without and with a window
 };
 
-OpGraph Decoder::build() const {
-  DecoderParams resolved = p_;
-  resolve(resolved, catalog_);
-  check(resolved);
-  return DecoderWriter(resolved).write();
-}
+class Decoder final : public GraphBuilder {
+ public:
+  Decoder(DecoderParams params, std::filesystem::path catalog) : p_(std::move(params)), catalog_(std::move(catalog)) {}
+  OpGraph build() const override { return DecoderWriter(resolved(p_, catalog_)).write(); }
+
+ private:
+  DecoderParams p_;
+  std::filesystem::path catalog_;
+};
 
 }  // namespace
 

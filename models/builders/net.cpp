@@ -199,8 +199,12 @@ TensorId attend_by_products(Net& net, TensorId q, TensorId k, TensorId v, const 
   scores = net.emit(OpKind::scale, {scores}, OpClass::softmax);
   if (spec.mask != nullptr) scores = net.add(scores, *spec.mask, OpClass::softmax);
   const ElementType type = net.graph().tensor(scores).type;
+  const Shape alone = net.shape(scores);
+  if (spec.sinks != nullptr)
+    scores = net.concat({scores, net.expand(*spec.sinks, {alone[0], alone[1], alone[2], 1})}, -1);
   scores = net.emit(OpKind::softmax, {scores}, net.shape(scores), spec.wide_softmax ? ElementType::fp32 : type,
                     OpClass::softmax);
+  if (spec.sinks != nullptr) scores = net.slice(scores, -1, 0, alone.back());
   scores = net.dropout(net.cast(scores, type), spec.dropout);
   if (!grouped) v = net.copy(v);
   return net.emit(OpKind::matmul, {scores, v}, op_class);
@@ -217,8 +221,14 @@ TensorId attend(Net& net, TensorId q, TensorId k, TensorId v, const AttentionSpe
   Shape to = net.shape(q);
   to.back() = net.size(v, -1);
   Attributes attributes{{"causal", SymExpr(spec.causal ? 1 : 0)}};
+  if (spec.window > 0) attributes.emplace_back("window", SymExpr(spec.window));
   if (spec.dropout > 0) attributes.emplace_back("p", spec.dropout);
-  const TensorId out = net.emit(OpKind::attention, {q, k, v}, std::move(to), net.graph().tensor(q).type,
+  std::vector<TensorId> inputs{q, k, v};
+  if (spec.sinks != nullptr) {
+    attributes.emplace_back("sinks", SymExpr(1));
+    inputs.push_back(*spec.sinks);
+  }
+  const TensorId out = net.emit(OpKind::attention, std::move(inputs), std::move(to), net.graph().tensor(q).type,
                                 OpClass::attention_prefill, std::move(attributes));
   return merge_heads(net, out);
 }

@@ -103,6 +103,9 @@ struct AttentionSpec {
   bool wide_softmax = false;  ///< eager: softmax in fp32, cast back
   double dropout = 0;
   const TensorId* mask = nullptr;  ///< eager: added to the scores
+  std::int64_t window = 0;         ///< keys that a query attends to, its own the last; 0: all. Eager: in the mask
+  const TensorId* sinks =
+      nullptr;  ///< [1, heads, 1, 1]: a logit a head that takes part in the softmax, without a value
 };
 /// [batch, tokens, heads * dim].
 TensorId attend(Net& net, TensorId q, TensorId k, TensorId v, const AttentionSpec& spec);

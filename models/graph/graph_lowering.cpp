@@ -53,10 +53,12 @@ hw::KernelShape attention_shape(const Sizes& s) {
   const std::int64_t heads = q[rank - 3], kv_heads = k[rank - 3], batch = count(q, 0, rank - 3);
   const std::int64_t queries = q[rank - 2], keys = k[rank - 2];
   const bool causal = s.op.integer("causal", 0) != 0;
+  const std::int64_t window = causal ? s.op.integer("window", 0) : 0;
+  const std::int64_t seen = window > 0 ? std::min(keys, queries + window - 1) : keys;
   if (queries == 1) {
     hw::AttentionDecode decode;
     decode.sequences = batch;
-    decode.context_tokens = batch * keys;
+    decode.context_tokens = batch * seen;
     decode.heads = heads;
     decode.kv_heads = kv_heads;
     decode.head_dim = q.back();
@@ -66,14 +68,20 @@ hw::KernelShape attention_shape(const Sizes& s) {
   hw::AttentionPrefill prefill;
   prefill.sequences = batch;
   prefill.q_tokens = batch * queries;
-  prefill.kv_tokens = batch * keys;
+  prefill.kv_tokens = batch * seen;
   prefill.pairs = batch * (causal ? queries * (keys - queries) + queries * (queries + 1) / 2 : queries * keys);
+  if (window > 0) {  // as models/graph/op_work.cpp counts them
+    const std::int64_t last = std::max<std::int64_t>(0, keys - window);
+    const std::int64_t before = std::max<std::int64_t>(0, keys - queries - window);
+    prefill.pairs -= batch * (last * (last + 1) - before * (before + 1)) / 2;
+  }
   prefill.q_tiles = batch * ((queries + 127) / 128);
   prefill.heads = heads;
   prefill.kv_heads = kv_heads;
   prefill.head_dim = q.back();
   prefill.value_dim = v.back();
   prefill.causal = causal;
+  prefill.window = window;
   return prefill;
 }
 

@@ -102,8 +102,13 @@ const Dims& checked_rank(const OpNode& op, const Dims& dims, std::size_t rank) {
 
 /// Twice the pairs of query and key: s new queries over t keys, causal or all with all.
 SymExpr twice_pairs(const OpNode& op, const SymExpr& s, const SymExpr& t) {
-  if (op.integer("causal", 0) != 0) return s * (t * 2 - s + 1);
-  return s * t * 2;
+  if (op.integer("causal", 0) == 0) return s * t * 2;
+  const SymExpr pairs = s * (t * 2 - s + 1);
+  const std::int64_t window = op.integer("window", 0);
+  if (window == 0) return pairs;
+  // The query in place p lacks max(0, p - window) keys; p goes from t - s + 1 to t.
+  const SymExpr last = max(t - window, 0), before = max(t - s - window, 0);
+  return pairs - (last * (last + 1) - before * (before + 1));
 }
 
 SymExpr attention_flops(const Shapes& shapes, const OpNode& op, bool gradient) {
@@ -182,6 +187,10 @@ SymExpr vector_flops(const Shapes& shapes, const OpNode& op) {
     }
     case OpKind::matmul:  // a bias
       return op.inputs.size() > 2 ? shapes.elements(op.outputs[0]) : SymExpr(0);
+    case OpKind::grouped_matmul:
+      return op.integer("bias", 0) != 0 ? shapes.elements(op.outputs[0]) : SymExpr(0);
+    case OpKind::grouped_matmul_grad_weight:  // the sum over a group's rows for its bias
+      return op.outputs.size() > 1 ? shapes.elements(op.inputs[op.integer("summed", 1) == 0 ? 0 : 1]) : SymExpr(0);
     case OpKind::conv2d:
       return op.inputs.size() > 2 ? shapes.elements(op.outputs[0]) : SymExpr(0);
     case OpKind::add_n:
@@ -230,12 +239,20 @@ SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) 
       if (slot == 0 && op.integer("indexed", 0) != 0)
         return shapes.dims(op.outputs[0]).front() * shapes.dims(input).back() *
                bytes_of(shapes.graph().tensor(input).type);
-      if (slot == 1) {
+      if (slot == 1 || (slot == 2 && op.integer("bias", 0) != 0)) {
         const Dims w = checked_rank(op, shapes.dims(input), 3);
         const SymExpr active = min(shapes.of(op.expr("active_groups", w[0])), w[0]);
         return active * w[1] * w[2] * bytes_of(shapes.graph().tensor(input).type);
       }
       break;
+    case OpKind::attention:
+    case OpKind::attention_grad: {  // of keys and values those that lie in a query's window
+      const std::int64_t window = op.integer("window", 0);
+      if (window == 0 || (slot != 1 && slot != 2)) break;
+      const Dims q = checked_rank(op, shapes.dims(op.inputs[0]), 3), k = checked_rank(op, shapes.dims(input), 3);
+      const SymExpr& tokens = k[k.size() - 2];
+      return floor_div(shapes.traffic(input), tokens) * min(tokens, q[q.size() - 2] + (window - 1));
+    }
     case OpKind::spmm:  // (values, features): 4-byte columns beside the values, and a row pointer a row
     case OpKind::sddmm:
       if (slot == 0)

@@ -2,6 +2,7 @@
 // hw::AttentionDecode.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -62,6 +63,14 @@ struct PrefillSums {
     pairs += new_tokens * past + new_tokens * (new_tokens + 1) / 2;
     q_tiles += (new_tokens + kQueryTile - 1) / kQueryTile;
   }
+  /// What a window of so many keys leaves of it, as if all chunks were alike; 0: no window.
+  PrefillSums within(std::int64_t window) const {
+    if (window == 0) return *this;
+    PrefillSums sums = *this;
+    sums.kv_tokens = std::min(kv_tokens, q_tokens + sequences * window);
+    sums.pairs = std::min(pairs, q_tokens * window);
+    return sums;
+  }
   friend bool operator==(const PrefillSums&, const PrefillSums&) = default;
 };
 
@@ -71,6 +80,11 @@ struct DecodeSums {
   void add(std::int64_t context) {
     ++sequences;
     context_tokens += context;
+  }
+  /// What a window of so many keys leaves of it, as if all sequences were alike; 0: no window.
+  DecodeSums within(std::int64_t window) const {
+    if (window == 0) return *this;
+    return {sequences, std::min(context_tokens, sequences * window)};
   }
   friend bool operator==(const DecodeSums&, const DecodeSums&) = default;
 };

@@ -35,11 +35,12 @@ inline constexpr std::array<std::string_view, 15> kArchitectures = {
 /// Experts of the layers that have them; `count` 0: there are none.
 struct ExpertConfig {
   std::int64_t count = 0, per_token = 0;
-  std::int64_t intermediate_size = 0;         ///< of one expert
-  std::int64_t shared_intermediate_size = 0;  ///< of the shared experts together, which every token passes; 0: none
-  std::int64_t dense_layers = 0;              ///< first layers with a plain feed-forward
-  std::int64_t step = 1;                      ///< of the others, every step-th layer of the model has experts
-  bool router_bias = false, expert_bias = false;
+  std::int64_t intermediate_size = 0;             ///< of one expert
+  std::int64_t shared_intermediate_size = 0;      ///< of the shared experts together, which every token passes; 0: none
+  std::int64_t dense_layers = 0;                  ///< first layers with a plain feed-forward
+  std::int64_t step = 1;                          ///< of the others, every step-th layer of the model has experts
+  bool router_bias = false, expert_bias = false;  ///< of their products
+  bool score_bias = false;                        ///< evens the router's choices out; no gradient's
 };
 
 /// Attention whose keys and values are projected from a latent of `kv_rank` elements, which the cache holds (MLA).

@@ -192,7 +192,7 @@ void read_deepseek(const ConfigReader& read, ModelConfig& c) {
   if (every != 1)
     read.faults().add(read.find("moe_layer_freq")->origin(), fmt::format("expected 1, got {}", every),
                       "layers without experts between others are not supported");
-  c.experts.router_bias = c.architecture == "DeepseekV3ForCausalLM";  // e_score_correction_bias
+  c.experts.score_bias = c.architecture == "DeepseekV3ForCausalLM";  // e_score_correction_bias
   read.size("num_nextn_predict_layers", 64, c.mtp_layers, false, 0);
 }
 

@@ -1,7 +1,6 @@
 #include "models/transformer/lowering.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace orrery::models {
 namespace {
@@ -30,25 +29,23 @@ struct Lower {
                          .weights = s.weights});
   }
   void operator()(const AttentionShape& s) const {
-    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-    const auto within = [&](std::int64_t queries) { return s.window > 0 ? queries * s.window : kAll; };
     if (op.op == hw::OpClass::attention_prefill) {
-      const PrefillSums& p = batch.prefill;
-      const std::int64_t reach = s.window > 0 ? p.q_tokens + within(p.sequences) : kAll;
+      const PrefillSums p = batch.prefill.within(s.window);
       push(hw::AttentionPrefill{.sequences = p.sequences,
                                 .q_tokens = p.q_tokens,
-                                .kv_tokens = std::min(p.kv_tokens, reach),
-                                .pairs = std::min(p.pairs, within(p.q_tokens)),
+                                .kv_tokens = p.kv_tokens,
+                                .pairs = p.pairs,
                                 .q_tiles = p.q_tiles,
                                 .heads = s.heads,
                                 .kv_heads = s.kv_heads,
                                 .head_dim = s.head_dim,
                                 .value_dim = s.value_dim,
+                                .window = s.window,
                                 .cache_element = s.cache_element});
     } else {
-      const DecodeSums& d = batch.decode;
+      const DecodeSums d = batch.decode.within(s.window);
       push(hw::AttentionDecode{.sequences = d.sequences,
-                               .context_tokens = std::min(d.context_tokens, within(d.sequences)),
+                               .context_tokens = d.context_tokens,
                                .heads = s.heads,
                                .kv_heads = s.kv_heads,
                                .head_dim = s.head_dim,

@@ -357,7 +357,8 @@ class Builder {
     using hw::OpClass;
     const ExpertConfig& e = c_.experts;
     const std::int64_t h = c_.hidden_size, inner = t_.expert_intermediate_size;
-    ops.push_back(gemm("router", OpClass::router, Dim::tokens, {.n = e.count, .k = h}, e.router_bias ? e.count : 0));
+    ops.push_back(gemm("router", OpClass::router, Dim::tokens, {.n = e.count, .k = h},
+                       e.router_bias || e.score_bias ? e.count : 0));
     ops.push_back(
         pass("expert_choice", OpClass::router, Dim::tokens, (kScoreFlops + e.per_token) * e.count,
              {.reads = bytes(Dim::tokens, e.count), .writes = size_of(Dim::tokens) * (e.per_token * kChoiceBytes)}));

@@ -99,7 +99,8 @@ bool copies_to_experts(const OpGraph& graph, const models::OpNode& op) {
   const auto readers = graph.consumers(op.outputs.front());
   return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
     const models::OpNode& product = graph.op(reader);
-    return product.kind == OpKind::grouped_matmul && product.inputs.size() == 2 &&
+    const std::size_t own = product.integer("bias", 0) != 0 ? 3 : 2;
+    return product.kind == OpKind::grouped_matmul && product.inputs.size() == own &&
            product.inputs[0] == op.outputs.front() && product.inputs[1] != op.outputs.front();
   });
 }

@@ -24,7 +24,7 @@ class ExpertSharder {
   OpGraph run() {
     for (const OpId id : from_.ops())
       if (multiplies_experts(from_, from_.op(id)))
-        share_out(from_.op(id).inputs[1]);
+        for (const TensorId held : expert_parameters(from_, from_.op(id))) share_out(held);
       else if (from_.op(id).kind == OpKind::router)
         choices_ = from_.tensor(from_.op(id).outputs.front()).shape.back();
     for (const OpId id : from_.ops()) {
@@ -112,6 +112,12 @@ class ExpertSharder {
 bool multiplies_experts(const OpGraph& graph, const OpNode& op) {
   return op.kind == OpKind::grouped_matmul && op.inputs.size() > 1 &&
          graph.tensor(op.inputs[1]).role == models::TensorRole::parameter;
+}
+
+std::vector<TensorId> expert_parameters(const OpGraph& graph, const OpNode& op) {
+  if (!multiplies_experts(graph, op)) return {};
+  if (op.integer("bias", 0) != 0) return {op.inputs[1], op.inputs[2]};
+  return {op.inputs[1]};
 }
 
 std::optional<std::string> expert_parallel_obstacle(const OpGraph& forward, std::int64_t ranks) {

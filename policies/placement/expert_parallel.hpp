@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/graph/op_graph.hpp"
 
@@ -16,6 +17,9 @@ namespace orrery::policies {
 
 /// Whether an op multiplies rows by the weights of their experts, which are its second input.
 bool multiplies_experts(const models::OpGraph& graph, const models::OpNode& op);
+
+/// Parameters that an op has of every expert: those weights, and biases where it adds any (attribute `bias`).
+std::vector<models::TensorId> expert_parameters(const models::OpGraph& graph, const models::OpNode& op);
 
 /// Why ranks cannot share out the experts of a forward graph; nothing if they can.
 std::optional<std::string> expert_parallel_obstacle(const models::OpGraph& forward, std::int64_t ranks);

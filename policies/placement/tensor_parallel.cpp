@@ -35,6 +35,10 @@ void add_divided(const OpGraph& graph, const OpNode& op, const TensorParallel& h
       out.push_back({op.inputs[0], 0});
     return;
   }
+  if (op.kind == OpKind::attention && op.integer("sinks", 0) != 0 && is_parameter(graph, op.inputs[3])) {
+    out.push_back({op.inputs[3], 1});  // [1, heads, 1, 1]
+    return;
+  }
   if (op.kind != OpKind::matmul || !is_parameter(graph, op.inputs[1]) || op.integer("undivided", 0) != 0) return;
   const bool columns = op.op_class == OpClass::qkv_proj || op.op_class == OpClass::ffn_up ||
                        (how.vocabulary && op.op_class == OpClass::lm_head);

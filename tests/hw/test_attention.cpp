@@ -132,6 +132,42 @@ TEST_CASE("prefill by hand", "[unit]") {
   CHECK(tiled_prefill(gpu, chunk, DType::fp16).time_s == Approx(2 * kBlockS * norm4(2, 2)));
 }
 
+namespace {
+
+/// A prompt of 1,024 tokens of which each sees 128: 128 x 129 / 2 pairs, and 128 for each of the 896 others.
+AttentionPrefill in_window(std::int64_t heads) {
+  AttentionPrefill a = prompts(1, 1024, heads, heads);
+  a.window = 128;
+  a.pairs = 128 * 129 / 2 + 896 * 128;
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("a window of keys by hand", "[unit]") {
+  // Eight tiles of 128 rows. A query sees 122,944 / 1,024 = 120.06 keys in the mean, its tile 128 more: 248.06 / 128 =
+  // 1.938 blocks (counted: one for the first tile, two for the others, 15 / 8 = 1.875). The longest tile has two.
+  const GpuParams gpu = bare(AttentionLibrary::flash3);
+  const double blocks = (122944.0 / 1024 + 128) / 128;
+  CHECK(tiled_prefill(gpu, in_window(1), DType::fp16).time_s == Approx(2 * kBlockS * norm4(8 * blocks, 2)));
+  // All else but products: a tile that waits for the longest waits for two blocks, not for the prompt's eight.
+  GpuParams waits = gpu;
+  waits.attention.tail = 1;
+  waits.sms = 4;
+  waits.peak.fp16 = 4e12;
+  CHECK(tiled_prefill(waits, in_window(1), DType::fp16).time_s ==
+        Approx(2 * kBlockS * norm4(8 * blocks / 4 + (1 - 4.0 / 8) * 2, 2)));
+  // A window as long as the prompt is none, and one without a causal mask is not looked at.
+  const AttentionPrefill all = prompts(1, 1024, 1, 1);
+  AttentionPrefill wide = all, full = all;
+  wide.window = 1024;
+  CHECK(tiled_prefill(waits, wide, DType::fp16).time_s == tiled_prefill(waits, all, DType::fp16).time_s);
+  full.causal = false;
+  AttentionPrefill narrow = full;
+  narrow.window = 128;
+  CHECK(tiled_prefill(waits, narrow, DType::fp16).time_s == tiled_prefill(waits, full, DType::fp16).time_s);
+}
+
 TEST_CASE("memory and cache by hand", "[unit]") {
   GpuParams gpu = bare();
   gpu.peak.fp16 = 1e18;
@@ -413,6 +449,26 @@ TEST_CASE("a gradient's thread block keeps keys and makes five products with the
   gpu.l2_bandwidth = 1e12;
   gpu.l2_bytes = 1;  // passes go to the memory, which costs nothing
   CHECK(gradient_s(gpu, gradient(1000, 1000)) == Approx(2000 * (block_s + 64 * 128 * 4 / 1e12)).epsilon(1e-5));
+}
+
+TEST_CASE("in a window a gradient's thread block ends at its last key's last query", "[unit]") {
+  // 128 keys are seen by 120.06 queries each in the mean, all of them by 128 more: 248.06 / 64 = 3.876 blocks for each
+  // of eight thread blocks a head; the longest has four.
+  const GpuParams gpu = bare_gradient();
+  const double block_s = 5 * 2.0 * 64 * 128 * 128 / 1e12, blocks = (122944.0 / 1024 + 128) / 64;
+  AttentionPrefill many = in_window(1000), one = in_window(1);
+  many.backward = one.backward = true;
+  CHECK(gradient_s(gpu, many) == Approx(8000 * blocks * block_s).epsilon(1e-6));
+  GpuParams waits = gpu;
+  waits.attention.gradient_tail = 1;
+  waits.sms = 4;
+  waits.peak.fp16 = 4e12;
+  CHECK(gradient_s(waits, one) == Approx(block_s * norm4(8 * blocks / 4 + (1 - 4.0 / 8) * 4, 4)).epsilon(1e-6));
+  AttentionPrefill wide = prompts(1, 1024, 1, 1);
+  wide.backward = true;
+  const double all_s = gradient_s(waits, wide);
+  wide.window = 1024;
+  CHECK(gradient_s(waits, wide) == all_s);
 }
 
 TEST_CASE("query heads that share keys add two passes to a gradient", "[unit]") {

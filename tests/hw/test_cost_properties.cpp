@@ -172,6 +172,13 @@ AttentionPrefill prefill(sim::RandomStream& random, Sizes& size) {
   a.kv_tokens = each == 0 ? 0 : a.sequences * (each + past);
   a.pairs = a.sequences * (each * past + (a.causal ? each * (each + 1) / 2 : each * each));
   a.q_tiles = a.sequences * ((each + 127) / 128);
+  if (a.causal && random.below(3) == 0) {
+    a.window = between(random, 1, 4096);
+    const auto over = [&](std::int64_t tokens) { return std::max<std::int64_t>(0, tokens - a.window); };
+    const std::int64_t last = over(each + past), before = over(past);
+    a.pairs -= a.sequences * (last * (last + 1) - before * (before + 1)) / 2;
+    if (each > 0) a.kv_tokens = std::min(a.kv_tokens, a.sequences * (each + a.window - 1));
+  }
   a.page_tokens = random.below(3) == 0 ? 16 : 0;
   return a;
 }

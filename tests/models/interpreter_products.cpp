@@ -1,6 +1,7 @@
 // Products and images of the reference interpreter.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tests/models/interpreter_ops.hpp"
 
@@ -42,15 +43,18 @@ void grouped_matmul(const Step& s) {
   const std::int64_t rows = s.x().dims[0], inner = s.x().dims[1], out = s.y().dims[1], groups = s.x(1).dims[0];
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t n = 0; n < out; ++n) {
-      double sum = 0;
+      const std::size_t own = group_of(r, rows, groups);
+      double sum = s.op.integer("bias", 0) != 0
+                       ? s.x(2).data[own * static_cast<std::size_t>(out) + static_cast<std::size_t>(n)]
+                       : 0;
       for (std::int64_t k = 0; k < inner; ++k)
         sum += s.x().data[static_cast<std::size_t>(r * inner + k)] *
-               entry(s.x(1), {static_cast<std::int64_t>(group_of(r, rows, groups)), 0, 0}, k, n, turned);
+               entry(s.x(1), {static_cast<std::int64_t>(own), 0, 0}, k, n, turned);
       s.y().data[static_cast<std::size_t>(r * out + n)] = sum;
     }
 }
 
-/// (x, dy) -> [groups, k, n].
+/// (x, dy) -> [groups, k, n], and [groups, 1, n] of a bias.
 void grouped_weights(const Step& s) {
   const std::int64_t rows = s.x().dims[0], k = s.x().dims[1], n = s.x(1).dims[1], groups = s.y().dims[0];
   std::fill(s.y().data.begin(), s.y().data.end(), 0.0);
@@ -59,6 +63,14 @@ void grouped_weights(const Step& s) {
       for (std::int64_t j = 0; j < n; ++j)
         s.y().data[group_of(r, rows, groups) * static_cast<std::size_t>(k * n) + static_cast<std::size_t>(i * n + j)] +=
             s.x().data[static_cast<std::size_t>(r * k + i)] * s.x(1).data[static_cast<std::size_t>(r * n + j)];
+  if (s.out.size() < 2) return;
+  const Value& dy = s.x(static_cast<std::size_t>(s.op.integer("summed", 1)));
+  const std::int64_t width = dy.dims[1];
+  std::fill(s.y(1).data.begin(), s.y(1).data.end(), 0.0);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < width; ++j)
+      s.y(1).data[group_of(r, rows, groups) * static_cast<std::size_t>(width) + static_cast<std::size_t>(j)] +=
+          dy.data[static_cast<std::size_t>(r * width + j)];
 }
 
 /// Probabilities of one query of one head; operands [batch, heads, tokens, dim].
@@ -76,11 +88,18 @@ struct Heads {
       sum += a.data[at + static_cast<std::size_t>(i)] * b.data[bt + static_cast<std::size_t>(i)];
     return sum;
   }
+  /// exp of the logit of a head that has no value; 0: there is none. Gradients have it after (q, k, v, o, sums, dy).
+  double sink(std::int64_t h) const {
+    if (s.op.integer("sinks", 0) == 0) return 0;
+    return std::exp(s.x(s.op.kind == OpKind::attention ? 3 : 6).data[static_cast<std::size_t>(h)]);
+  }
   std::vector<double> probabilities(std::int64_t b, std::int64_t h, std::int64_t t) const {
     std::vector<double> p;
-    double sum = 0;
+    double sum = sink(h);
+    const std::int64_t window = s.op.integer("window", 0);
     for (std::int64_t u = 0; u < keys; ++u) {
-      const bool seen = s.op.integer("causal", 0) == 0 || u - keys + queries <= t;
+      const std::int64_t behind = t - (u - keys + queries);  // the query's own key is 0 behind it
+      const bool seen = s.op.integer("causal", 0) == 0 || (behind >= 0 && (window == 0 || behind < window));
       p.push_back(seen ? std::exp(dot(s.x(), row(s.x(), b, h, t), s.x(1), row(s.x(1), b, h, u), dim) /
                                   std::sqrt(static_cast<double>(dim)))
                        : 0);
@@ -117,6 +136,8 @@ void attention_back(const Step& s) {
     const std::vector<double> p = a.probabilities(b, h, t);
     const std::size_t q = a.row(s.x(), b, h, t), at = a.row(dy, b, h, t);
     const double delta = a.dot(dy, at, o, at, a.value_dim), root = 1 / std::sqrt(static_cast<double>(a.dim));
+    if (s.out.size() > 3)  // the sink's probability, of a value of zeros
+      s.y(3).data[static_cast<std::size_t>(h)] -= (1 - std::accumulate(p.begin(), p.end(), 0.0)) * delta;
     for (std::int64_t u = 0; u < a.keys; ++u) {
       const double weight = p[static_cast<std::size_t>(u)];
       const std::size_t k = a.row(s.x(1), b, h, u), v = a.row(s.x(2), b, h, u);

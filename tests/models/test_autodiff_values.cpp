@@ -157,6 +157,29 @@ TEST_CASE("Gradients of attention are right: causal or not, grouped heads, anoth
     }
 }
 
+TEST_CASE("Gradients of attention are right in a window and with sinks", "[unit][autodiff]") {
+  for (const int window : {0, 1, 2, 7})
+    for (const bool sinks : {false, true}) {
+      OpGraph graph;
+      std::vector<TensorId> inputs{weight(graph, "q", {2, 4, kTokens, 3}), weight(graph, "k", {2, 2, kTokens + 1, 3}),
+                                   weight(graph, "v", {2, 2, kTokens + 1, 2})};
+      if (sinks) inputs.push_back(weight(graph, "sinks", {1, 4, 1, 1}));
+      check_gradients(
+          graph, graph.emit(OpKind::attention, inputs, {2, 4, kTokens, 2}, ElementType::fp32,
+                            {{"causal", SymExpr(1)}, {"window", SymExpr(window)}, {"sinks", SymExpr(sinks ? 1 : 0)}}));
+    }
+}
+
+TEST_CASE("Gradients of grouped products are right with a bias a group", "[unit][autodiff]") {
+  for (const int turned : {0, 1}) {
+    OpGraph graph;
+    const TensorId x = weight(graph, "x", {kBatch * 4, 3}), bias = weight(graph, "bias", {2, 1, 5});
+    const TensorId w = weight(graph, "w", turned != 0 ? std::vector<SymExpr>{2, 5, 3} : std::vector<SymExpr>{2, 3, 5});
+    check_gradients(graph, graph.emit(OpKind::grouped_matmul, {x, w, bias}, {kBatch * 4, 5}, ElementType::fp32,
+                                      {{"trans_b", SymExpr(turned)}, {"bias", SymExpr(1)}}));
+  }
+}
+
 TEST_CASE("Gradients of reductions and normalisations are right", "[unit][autodiff]") {
   for (const OpKind kind : {OpKind::reduce_sum, OpKind::reduce_mean, OpKind::reduce_max})
     for (const int keep : {0, 1})

@@ -87,8 +87,8 @@ TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer",
     if (name == "eager") continue;
     INFO(name);
     const ModelConfig config = load_model("catalog:" + name, catalog);
-    // gpt-oss, OPT, Falcon and Qwen with linear layers are for the serving model alone.
-    if (config.attention_sinks || config.layer_norm || config.linear.interval > 0) {
+    // OPT, Falcon and Qwen with linear layers are for the serving model alone.
+    if (config.layer_norm || config.linear.interval > 0) {
       CHECK_THROWS_WITH(built("decoder", R"({"config": "catalog:)" + name + R"("})"),
                         Catch::Matchers::Contains("expected a model of this builder"));
       continue;
@@ -98,7 +98,7 @@ TEST_CASE("decoder: parameters and FLOPs are those of the config's transformer",
         built("decoder", R"({"config": "catalog:)" + name + (latent ? "\"}" : R"(", "cache": true})"));
     CHECK(verify(graph).empty());
     // The bias that evens a router's choices out is no gradient's: it is not in the graph.
-    const std::int64_t biases = config.experts.router_bias ? config.experts.count * expert_layers_of(config) : 0;
+    const std::int64_t biases = config.experts.score_bias ? config.experts.count * expert_layers_of(config) : 0;
     CHECK(params(graph) == models::parameters(config) - biases);
     CHECK(graph.tensor(graph.with_role(TensorRole::parameter).front()).type ==
           element_type(config.dtype.value_or(hw::DType::bf16)));
@@ -141,6 +141,73 @@ TEST_CASE("decoder: attention over latents, first dense layers and modules of fu
   CHECK_THROWS_WITH(built("decoder", R"({"further_tokens": 1})"), Catch::Contains("expected none without a loss"));
   CHECK_THROWS_WITH(built("decoder", R"({"kv_rank": 64, "qk_norm": true})"),
                     Catch::Contains("/qk_norm: expected none beside attention over a latent"));
+}
+
+TEST_CASE("decoder: windows in turns with full attention, sinks, and biases of experts", "[golden]") {
+  // gpt-oss-120b: layers 0, 2 … see 128 tokens. 117 billion parameters (OpenAI, 2508.10925: 116.83 without the head's).
+  const OpGraph graph = built("decoder", R"({"config": "catalog:gpt-oss-120b", "loss": true})");
+  CHECK(verify(graph).empty());
+  int layer = 0;
+  for (const OpId id : graph.ops()) {
+    if (graph.op(id).kind != OpKind::attention) continue;
+    CHECK(graph.op(id).integer("window", 0) == (layer++ % 2 == 0 ? 128 : 0));
+    CHECK(graph.op(id).inputs.size() == 4);
+  }
+  CHECK(layer == 36);
+  // A sequence of 4,096: 4,096 x 4,097 / 2 pairs in full, in a window 128 x 129 / 2 and 128 for each of the others.
+  const OpGraph small = built("decoder", R"({"layers": 4, "window": 128, "full_every": 2, "loss": true})");
+  const OpGraph full = built("decoder", R"({"layers": 4, "loss": true})");
+  const Bindings sizes{{"batch", 2}, {"tokens", 4096}};
+  const std::int64_t all = 4096LL * 4097 / 2, seen = 128LL * 129 / 2 + (4096 - 128) * 128LL;
+  CHECK(matrix_flops(full, sizes) - matrix_flops(small, sizes) == 2 * 2 * 4LL * 32 * 64 * (all - seen));
+  CHECK(params(small) == params(full));
+  // Sinks: a logit a head.
+  CHECK(params(built("decoder", R"({"layers": 4, "sinks": true})")) == params(full) + 4 * 32);
+  // Without full_every every layer has the window; a window that is never reached changes nothing.
+  const OpGraph each = built("decoder", R"({"layers": 4, "window": 128, "loss": true})");
+  CHECK(matrix_flops(full, sizes) - matrix_flops(each, sizes) == 2 * 4 * 4LL * 32 * 64 * (all - seen));
+  CHECK(matrix_flops(each, {{"batch", 1}, {"tokens", 128}}) == matrix_flops(full, {{"batch", 1}, {"tokens", 128}}));
+  // A decode step of 4,000 cached tokens reads 128 in a layer with a window, a chunk of 100 its own and 127 before.
+  const OpGraph cached = built("decoder", R"({"layers": 2, "window": 128, "full_every": 2, "cache": true})");
+  const auto attention = [&](const Bindings& at, std::size_t place) {
+    std::vector<hw::KernelShape> shapes;
+    for (const GraphKernel& launch : lower(cached, at).kernels)
+      if (launch.kernel.op == hw::OpClass::attention_prefill) shapes.push_back(launch.kernel.shape);
+    return shapes.at(place);
+  };
+  const Bindings step{{"batch", 3}, {"tokens", 1}, {"past", 4000}},
+      chunk{{"batch", 3}, {"tokens", 100}, {"past", 4000}};
+  CHECK(std::get<hw::AttentionDecode>(attention(step, 0)).context_tokens == 3 * 128);
+  CHECK(std::get<hw::AttentionDecode>(attention(step, 1)).context_tokens == 3 * 4001);
+  const auto windowed = std::get<hw::AttentionPrefill>(attention(chunk, 0));
+  CHECK(windowed.pairs == 3 * 100 * 128);
+  CHECK(windowed.kv_tokens == 3 * 227);
+  CHECK(windowed.window == 128);
+  // Work counts what the kernels do.
+  for (const OpId id : cached.ops()) {
+    if (cached.op(id).kind != OpKind::attention) continue;
+    for (const Bindings& at : {step, chunk}) {
+      GraphLaunches launches;
+      lower(cached, id, at, launches);
+      const hw::Work kernel = hw::work_of(launches.kernels.at(0).kernel);
+      const OpWork own = work(cached, id, at);
+      CHECK(kernel.flops == static_cast<double>(own.matrix_flops.constant().value()));
+      CHECK(kernel.read_bytes == static_cast<double>(own.read_bytes.constant().value()));
+    }
+  }
+  // Eager modules: a mask for either kind of layer, and a column of sinks that the softmax reads and nobody else.
+  const OpGraph eager =
+      built("decoder", R"({"layers": 2, "window": 128, "full_every": 2, "sinks": true, "attention": "eager"})");
+  CHECK(verify(eager).empty());
+  int softmaxes = 0;
+  for (const OpId id : eager.ops()) {
+    if (eager.op(id).kind != OpKind::softmax) continue;
+    ++softmaxes;
+    CHECK(models::sizes(eager, eager.op(id).outputs.front(), {{"batch", 1}, {"tokens", 8}}).back() == 9);
+  }
+  CHECK(softmaxes == 2);
+  CHECK_THROWS_WITH(built("decoder", R"({"full_every": 2})"),
+                    Catch::Contains("/full_every: expected none without a window"));
 }
 
 TEST_CASE("decoder: a value head", "[unit]") {

@@ -18,6 +18,7 @@ using models::OpId;
 using models::OpKind;
 using models::OpNode;
 using models::Phase;
+using models::SymExpr;
 using models::TensorId;
 using models::TensorRole;
 
@@ -41,9 +42,28 @@ PartName part_of(std::string_view scope) {
   return scope.starts_with("head") ? PartName::head : PartName::embedding;
 }
 
-/// What two alike layers have in common: kinds and shapes, in order.
+bool attends(const OpNode& op) {
+  return op.kind == OpKind::attention || op.kind == OpKind::attention_grad;
+}
+
+/// Tokens that a layer's ops of attention look back on, 0: all; nothing if one looks further than another.
+std::optional<std::int64_t> window_of(const OpGraph& graph, const std::vector<OpId>& ops) {
+  std::optional<std::int64_t> window;
+  for (const OpId id : ops) {
+    if (!attends(graph.op(id))) continue;
+    const std::int64_t own = graph.op(id).integer("window", 0);
+    if (window && *window != own) return std::nullopt;
+    window = own;
+  }
+  return window ? window : 0;
+}
+
+/// What two alike layers have in common: kinds and shapes, in order, and windows where they differ inside of the layer.
 std::string layer_text(const OpGraph& graph, const std::vector<OpId>& ops) {
   std::string text;
+  if (!window_of(graph, ops))
+    for (const OpId id : ops)
+      if (attends(graph.op(id))) text += fmt::format("window {};", graph.op(id).integer("window", 0));
   for (const OpId id : ops) {
     const OpNode& op = graph.op(id);
     text += models::to_string(op.kind);
@@ -129,7 +149,9 @@ OneLayer one_layer(const OpGraph& model) {
     if (is_before(graph.op(id).scope)) graph.annotate(id).scope.insert(0, kBefore);
   for (const TensorId id : graph.tensors())
     if (is_before(graph.tensor(id).name)) graph.annotate(id).name.insert(0, kBefore);
-  return {std::move(graph), count - before, before};
+  std::map<std::int64_t, std::int64_t> windows;
+  for (auto layer = first; layer != layers.end(); ++layer) ++windows[window_of(model, layer->second).value_or(0)];
+  return {std::move(graph), count - before, before, std::move(windows)};
 }
 
 hw::DType product_type(const OpGraph& model) {
@@ -179,6 +201,13 @@ LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
     places.push_back(place);
   }
   return {std::move(graph), std::move(places), layers};
+}
+
+LayerGraph with_window(LayerGraph layer, std::int64_t window) {
+  for (const OpId id : layer.graph.ops())
+    if (layer.places[index(id)].part == PartName::layer && attends(layer.graph.op(id)))
+      layer.graph.annotate(id).set("window", SymExpr(window));
+  return layer;
 }
 
 }  // namespace orrery::experiments::training

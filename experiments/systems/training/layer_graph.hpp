@@ -1,12 +1,14 @@
 // The training step of a model as a graph of one layer: what a rank of tensor parallelism runs, part by part.
 //
-// All layers of a model being alike but for some first ones, one of them stands for all. The forward graph loses the
+// All layers of a model being alike but for some first ones, one of them stands for all; where they differ in how far
+// they attend alone, their mean does. The forward graph loses the
 // others, is differentiated, divided among ranks (policies/placement/tensor_parallel.hpp) and rewritten by the config's
 // passes; its ops then belong to one of three parts, by scope: `layer.N` are the layer's, what comes before the layers
 // the embedding's, what comes after them the head's. Sizes stay symbolic, so one graph serves every micro-batch.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,11 @@ struct OneLayer {
   models::OpGraph forward;
   std::int64_t layers = 0;  ///< that are alike
   std::int64_t before = 0;  ///< unlike ones before them (DeepSeek's dense ones): the embedding's part has them
+  std::map<std::int64_t, std::int64_t> windows;  ///< tokens that a layer attends to (0: all), and how many layers do
 };
 
 /// Throws models::GraphError, with the reason, for a model that has no layers, or layers that are not alike but for
-/// some first ones, fewer than the others.
+/// windows of attention and for some first ones, fewer than the others.
 OneLayer one_layer(const models::OpGraph& model);
 
 /// The type of the model's largest parameter: its products run at a device's rate for it.
@@ -53,5 +56,7 @@ struct LayerGraph {
 
 /// Places the ops of a differentiated, divided graph.
 LayerGraph placed_graph(models::OpGraph graph, std::int64_t layers);
+/// The same graph with another window of the layer's attention, forward and backward.
+LayerGraph with_window(LayerGraph layer, std::int64_t window);
 
 }  // namespace orrery::experiments::training

@@ -146,7 +146,15 @@ class Pricer {
   /// 1 - (1 - 1/c)^2 of it.
   double attention_share(const OpNode& op) const {
     const double rest = 1 - 1 / static_cast<double>(share_.context);
-    return share_.balanced || op.integer("causal", 0) == 0 ? 1 - rest : 1 - rest * rest;
+    if (share_.balanced || op.integer("causal", 0) == 0) return 1 - rest;
+    const auto window = static_cast<double>(op.integer("window", 0));
+    if (window == 0) return 1 - rest * rest;
+    const auto pairs = [&](double tokens) {
+      const double over = std::max(0.0, tokens - window);
+      return tokens * (tokens + 1) - over * (over + 1);
+    };
+    const auto tokens = static_cast<double>(sequence_.at(models::Symbol("tokens")));
+    return 1 - pairs(rest * tokens) / pairs(tokens);
   }
 
   /// Attention of a rank of context parallelism: its share of the whole sequence's, and what is exchanged for it.
@@ -330,6 +338,19 @@ class Pricer {
   ModelCosts costs_;
 };
 
+/// Mean passes of parts that have the same kernels and hold as much, each with its share.
+PartCosts mean_of(const std::vector<std::pair<double, PartCosts>>& parts) {
+  PartCosts mean = parts.front().second;
+  for (const auto pass : {&PartCosts::forward, &PartCosts::core, &PartCosts::by_op, &PartCosts::backward_input,
+                          &PartCosts::backward_weight, &PartCosts::gathered_again}) {
+    PassCost sum;
+    for (const auto& [share, part] : parts) sum += (part.*pass).times(share);
+    sum.kernels = (mean.*pass).kernels;
+    mean.*pass = sum;
+  }
+  return mean;
+}
+
 }  // namespace
 
 PassCost& PassCost::operator+=(const PassCost& other) {
@@ -378,12 +399,13 @@ CostTable::CostTable(const TrainingMachine& machine, const TrainedModel& model) 
   OneLayer one = one_layer(model.forward);
   layers_ = one.layers;
   before_ = one.before;
+  windows_ = std::move(one.windows);
   forward_ = std::move(one.forward);
   for (const OpId id : forward_.ops()) {
     if (!policies::multiplies_experts(forward_, forward_.op(id))) continue;
-    const Tensor& weights = forward_.tensor(forward_.op(id).inputs[1]);
-    experts_.insert(weights.name);
-    expert_count_ = weights.shape.front().constant().value_or(0);
+    for (const TensorId held : policies::expert_parameters(forward_, forward_.op(id)))
+      experts_.insert(forward_.tensor(held).name);
+    expert_count_ = forward_.tensor(forward_.op(id).inputs[1]).shape.front().constant().value_or(0);
   }
 }
 
@@ -464,6 +486,23 @@ models::Bindings CostTable::sizes(const LayerShare& share) const {
   return bindings;
 }
 
+/// Layers that differ in their windows alone cost their mean each: of the same kernels, how long they take.
+ModelCosts CostTable::priced(const LayerGraph& layer, const LayerShare& share, const models::Bindings& sizes,
+                             const models::Bindings& sequence) {
+  const auto price = [&](const LayerGraph& own) {
+    return Pricer(machine_, own, experts_, share, busiest(share), sizes, sequence).run();
+  };
+  if (windows_.size() < 2) return price(layer);
+  ModelCosts costs;
+  std::vector<std::pair<double, PartCosts>> kinds;
+  for (const auto& [window, layers] : windows_) {
+    costs = price(with_window(layer, window));
+    kinds.emplace_back(static_cast<double>(layers) / static_cast<double>(layers_), costs.part(PartName::layer));
+  }
+  costs.parts[training::index(PartName::layer)] = mean_of(kinds);
+  return costs;
+}
+
 const ModelCosts& CostTable::costs(const LayerShare& share) {
   const auto [place, fresh] = costs_.try_emplace(share);
   if (fresh) {
@@ -472,7 +511,7 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     const models::Bindings own = sizes(share), all = sizes(whole);
     ModelCosts& costs = place->second;
     const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
-    costs = Pricer(machine_, layer, experts_, share, busiest(share), own, all).run();
+    costs = priced(layer, share, own, all);
     costs.before = before_;
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;

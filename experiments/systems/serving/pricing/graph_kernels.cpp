@@ -319,10 +319,11 @@ void GraphKernels::attention(std::size_t kind, const PrefillSums& prefill, const
   for (const PartOps& part : parts_) {
     const std::int64_t count = times(part, kind);
     if (part.kind != PartKind::attention || count == 0) continue;
+    const std::int64_t window = graph_.op(part.first).integer("window", 0);
     if (prefill.sequences > 0) {
       if (part.prefill) {
         out.kernels.insert(out.kernels.end(), static_cast<std::size_t>(count),
-                           with_sums(*part.prefill, prefill, decode));
+                           with_sums(*part.prefill, prefill.within(window), {}));
       } else {
         const MeanChunk chunk = mean_chunk(prefill);
         lower(part, count, sizes(prefill.sequences, chunk.tokens, chunk.past), out);
@@ -331,7 +332,7 @@ void GraphKernels::attention(std::size_t kind, const PrefillSums& prefill, const
     if (decode.sequences > 0) {
       if (part.decode) {
         out.kernels.insert(out.kernels.end(), static_cast<std::size_t>(count),
-                           with_sums(*part.decode, prefill, decode));
+                           with_sums(*part.decode, {}, decode.within(window)));
       } else {
         const std::int64_t cached = decode.context_tokens - decode.sequences;
         lower(part, count, sizes(decode.sequences, 1, cached / decode.sequences), out);
