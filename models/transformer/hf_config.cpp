@@ -15,9 +15,10 @@ namespace {
 
 /// When a `sliding_window` is in use.
 enum class Window : std::uint8_t {
+  none,            ///< never: the library's model has no windows
   if_given,        ///< when it is not null
   unless_null,     ///< also when absent: then the library's default holds
-  if_switched_on,  ///< when use_sliding_window is true
+  if_switched_on,  ///< when use_sliding_window is true, in layers from max_window_layers on
   by_layer,        ///< in the layers that say so
 };
 
@@ -33,12 +34,12 @@ struct Architecture {
 };
 
 constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
-    {"LlamaForCausalLM", "llama", Window::if_given, true, 0, false, false, true, true},
+    {"LlamaForCausalLM", "llama", Window::none, true, 0, false, false, true, true},
     {"MistralForCausalLM", "mistral", Window::unless_null, false, 0, false, false, false, false},
     {"Qwen2ForCausalLM", "qwen2", Window::if_switched_on, false, 0, true, false, false, false},
     {"Qwen3ForCausalLM", "qwen3", Window::if_switched_on, false, 128, false, true, true, false},
     {"MixtralForCausalLM", "mixtral", Window::if_given, false, 0, false, false, false, false, Family::mixtral},
-    {"MiniMaxM2ForCausalLM", "minimax_m2", Window::if_given, false, 0, false, true, false, false, Family::minimax},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", Window::none, false, 0, false, true, false, false, Family::minimax},
     {"Qwen2MoeForCausalLM", "qwen2_moe", Window::if_switched_on, false, 0, true, false, false, false,
      Family::qwen2_moe},
     {"Qwen3MoeForCausalLM", "qwen3_moe", Window::if_switched_on, false, 128, false, true, true, false,
@@ -47,13 +48,14 @@ constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
     {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", Window::by_layer, false, 256, false, true, true, false,
      Family::qwen3_next},
     {"GptOssForCausalLM", "gpt_oss", Window::by_layer, false, 64, true, false, false, false, Family::gpt_oss},
-    {"DeepseekV2ForCausalLM", "deepseek_v2", Window::if_given, true, 0, false, false, false, false, Family::deepseek},
-    {"DeepseekV3ForCausalLM", "deepseek_v3", Window::if_given, true, 0, false, false, false, false, Family::deepseek},
-    {"OPTForCausalLM", "opt", Window::if_given, true, 0, false, false, false, false, Family::opt},
-    {"FalconForCausalLM", "falcon", Window::if_given, true, 0, false, false, false, false, Family::falcon},
+    {"DeepseekV2ForCausalLM", "deepseek_v2", Window::none, true, 0, false, false, false, false, Family::deepseek},
+    {"DeepseekV3ForCausalLM", "deepseek_v3", Window::none, true, 0, false, false, false, false, Family::deepseek},
+    {"OPTForCausalLM", "opt", Window::none, true, 0, false, false, false, false, Family::opt},
+    {"FalconForCausalLM", "falcon", Window::none, true, 0, false, false, false, false, Family::falcon},
 }};
 
 constexpr std::int64_t kMistralDefaultWindow = 4096;  // MistralConfig of transformers
+constexpr std::int64_t kQwenFullLayers = 28;          // max_window_layers of Qwen2Config and the like
 
 /// Keys that change the computation in ways that are not modelled: a fault unless null, false, 0 or empty.
 constexpr std::pair<std::string_view, std::string_view> kUnsupported[] = {
@@ -80,11 +82,10 @@ constexpr std::string_view kKnown[] = {
     "architectures", "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "tie_word_embeddings", "attention_bias",
     "mlp_bias", "hidden_act", "torch_dtype", "dtype", "sliding_window", "use_sliding_window", "layer_types",
-    "partial_rotary_factor", "rope_parameters", "quantization_config",
+    "max_window_layers", "partial_rotary_factor", "rope_parameters", "quantization_config",
     // without influence
-    "attention_dropout", "bos_token_id", "eos_token_id", "initializer_range", "max_window_layers", "pad_token_id",
-    "pretraining_tp", "rms_norm_eps", "rope_interleaved", "rope_scaling", "rope_theta", "transformers_version",
-    "use_cache"};
+    "attention_dropout", "bos_token_id", "eos_token_id", "initializer_range", "pad_token_id", "pretraining_tp",
+    "rms_norm_eps", "rope_interleaved", "rope_scaling", "rope_theta", "transformers_version", "use_cache"};
 
 struct SizeKey {
   std::string_view key;
@@ -131,7 +132,7 @@ class ConfigParser : private ConfigReader {
     read_family(traits_->family, *this, config_);
     read_quantisation(*this, supported(), config_);
     refuse_unsupported();
-    refuse_window();
+    read_window();
     for (const auto& [key, value] : node_.members())
       if (!is_known(key)) config_.ignored_keys.push_back(key);
     return std::move(config_);
@@ -275,34 +276,51 @@ class ConfigParser : private ConfigReader {
     refuse_partial_rotary(node_);
     if (const sim::Node* rope = find("rope_parameters"); rope != nullptr && rope->is_object())
       refuse_partial_rotary(*rope);
-    if (const sim::Node* types = find("layer_types");
-        types != nullptr && types->is_array() && traits_->window != Window::by_layer)
-      for (const sim::Node& type : types->items())
-        if (!type.is_string() || type.as_string() != "full_attention")
-          faults_.add(type.origin(), "expected \"full_attention\", got " + type.shown(),
-                      "other layers are not supported");
   }
 
-  void refuse_window() {
+  void refuse_other_layers() {
+    const sim::Node* types = find("layer_types");
+    if (types == nullptr || !types->is_array()) return;
+    for (const sim::Node& type : types->items())
+      if (!type.is_string() || type.as_string() != "full_attention")
+        faults_.add(type.origin(), "expected \"full_attention\", got " + type.shown(),
+                    "other layers are not supported");
+  }
+
+  /// Tokens of the window that is in use; 0: none.
+  std::int64_t window_in_use() {
+    if (traits_->window == Window::if_switched_on && !flag("use_sliding_window")) return 0;
     const sim::Node* value = node_.find("sliding_window");
-    if (traits_->window == Window::by_layer) return;
-    if (traits_->window == Window::if_switched_on && !flag("use_sliding_window")) return;
-    std::int64_t window = kMistralDefaultWindow;
-    if (value == nullptr) {
-      if (traits_->window != Window::unless_null) return;
-    } else {
-      if (value->is_null()) return;
-      window = 0;
-      size(*value, std::int64_t{1} << 40, window);
-      if (window == 0) return;
+    if (value == nullptr) return traits_->window == Window::unless_null ? kMistralDefaultWindow : 0;
+    std::int64_t window = 0;
+    if (!value->is_null()) size(*value, std::int64_t{1} << 40, window);
+    return window;
+  }
+
+  void read_window() {
+    if (traits_->window == Window::by_layer) return;  // the family's
+    const std::int64_t window = window_in_use();
+    const bool reached = window > 0 && window < config_.max_position_embeddings;
+    if (window == 0 || traits_->window == Window::none) {
+      if (reached)
+        faults_.add(node_.find("sliding_window")->origin(),
+                    fmt::format("expected null or a window of at least max_position_embeddings ({}), got {}",
+                                config_.max_position_embeddings, window),
+                    fmt::format("{} has no windows", traits_->name));
+      return refuse_other_layers();
     }
-    if (config_.max_position_embeddings == 0 || window >= config_.max_position_embeddings) return;  // never reached
-    const sim::Origin where = value != nullptr ? value->origin() : node_.origin_of("sliding_window");
-    faults_.add(
-        where,
-        fmt::format("expected null or a window of at least max_position_embeddings ({}), got {}{}",
-                    config_.max_position_embeddings, window, value != nullptr ? "" : ", the default when absent"),
-        "sliding-window attention is not supported");
+    std::int64_t full = 0;
+    if (traits_->window == Window::if_switched_on) {
+      full = kQwenFullLayers;
+      size("max_window_layers", 1 << 12, full, false, 0);
+    }
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) config_.windowed.push_back(layer >= full);
+    read_windowed_layers(*this, config_);
+    const bool any = std::ranges::find(config_.windowed, true) != config_.windowed.end();
+    if (reached && any)
+      config_.sliding_window = window;
+    else
+      config_.windowed.clear();
   }
 
   const sim::Node& node_;

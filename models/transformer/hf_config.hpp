@@ -1,8 +1,8 @@
 // Reads the `config.json` of a Hugging Face model: decoder-only transformers, dense or with experts.
 //
-// Supported: Llama, Mistral (without sliding window), Qwen2, Qwen3 (pre-norm blocks of grouped-query attention with
-// rotary positions and a gated SiLU feed-forward); Mixtral, MiniMax-M2, Qwen3-MoE and gpt-oss (experts in place of the
-// feed-forward; gpt-oss alternates sliding windows and full attention); DeepSeek-V3 and R1 (attention over a latent,
+// Supported: Llama, Mistral, Qwen2, Qwen3 (pre-norm blocks of grouped-query attention with rotary positions and a gated
+// SiLU feed-forward, in all layers of Mistral and some of Qwen within a sliding window); Mixtral, MiniMax-M2, Qwen3-MoE
+// and gpt-oss (experts in place of the feed-forward; gpt-oss alternates sliding windows and full attention); DeepSeek-V3 and R1 (attention over a latent,
 // shared and routed experts, dense first layers, layers that predict further tokens); OPT (learned positions, layer
 // norms, ReLU), Falcon of the new decoder (attention beside the feed-forward) and Qwen3-Next and Qwen3.5 with experts
 // (three layers of linear attention to one of gated attention). Absent keys mean what

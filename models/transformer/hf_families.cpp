@@ -156,21 +156,8 @@ void read_gpt_oss(const ConfigReader& read, ModelConfig& c) {
   c.attention_sinks = true;
   c.sliding_window = 128;
   read.size("sliding_window", std::int64_t{1} << 40, c.sliding_window, false);
-  const sim::Node* types = read.find("layer_types");
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    bool window = layer % 2 == 0;
-    if (types != nullptr) {
-      if (!types->is_array() || types->items().size() != static_cast<std::size_t>(c.layers)) {
-        read.faults().add(types->origin(), fmt::format("expected an array of {} layers' types", c.layers));
-        return;
-      }
-      const sim::Node& type = types->items()[static_cast<std::size_t>(layer)];
-      window = type.is_string() && type.as_string() == "sliding_attention";
-      if (!window && (!type.is_string() || type.as_string() != "full_attention"))
-        read.faults().add(type.origin(), "expected \"full_attention\" or \"sliding_attention\", got " + type.shown());
-    }
-    c.windowed.push_back(window);
-  }
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) c.windowed.push_back(layer % 2 == 0);
+  read_windowed_layers(read, c);
 }
 
 void read_deepseek(const ConfigReader& read, ModelConfig& c) {
@@ -269,6 +256,21 @@ bool ConfigReader::flag(std::string_view key, bool absent) const {
     return absent;
   }
   return value->as_boolean();
+}
+
+void read_windowed_layers(const ConfigReader& read, ModelConfig& c) {
+  const sim::Node* types = read.find("layer_types");
+  if (types == nullptr) return;
+  if (!types->is_array() || types->items().size() != static_cast<std::size_t>(c.layers)) {
+    read.faults().add(types->origin(), fmt::format("expected an array of {} layers' types", c.layers));
+    return;
+  }
+  c.windowed.clear();
+  for (const sim::Node& type : types->items()) {
+    c.windowed.push_back(type.is_string() && type.as_string() == "sliding_attention");
+    if (!c.windowed.back() && (!type.is_string() || type.as_string() != "full_attention"))
+      read.faults().add(type.origin(), "expected \"full_attention\" or \"sliding_attention\", got " + type.shown());
+  }
 }
 
 std::span<const std::string_view> family_keys(Family family) {

@@ -53,6 +53,8 @@ std::span<const std::string_view> family_keys(Family family);
 void read_family_shape(Family family, const ConfigReader& read, ModelConfig& config);
 /// What the family says beyond the common keys; called after them.
 void read_family(Family family, const ConfigReader& read, ModelConfig& config);
+/// `layer_types`: which layers attend to a window. Where there are none, `config.windowed` is left as it is.
+void read_windowed_layers(const ConfigReader& read, ModelConfig& config);
 /// `quantization_config`: how weights are stored. A method that is not known is a fault with `hint`.
 void read_quantisation(const ConfigReader& read, const std::string& hint, ModelConfig& config);
 

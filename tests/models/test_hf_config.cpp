@@ -113,15 +113,11 @@ TEST_CASE("every fault names its pointer and what was expected", "[unit]") {
       {"Qwen3ForCausalLM", "layer_types", "[\"full_attention\", \"sliding_attention\"]",
        "m.json:/layer_types/1: expected \"full_attention\", got \"sliding_attention\" (other layers are not "
        "supported)"},
-      {"MistralForCausalLM", "sliding_window", "4096",
-       "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 4096 "
-       "(sliding-window attention is not supported)"},
-      {"MistralForCausalLM", "sliding_window", "",
-       "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 4096, the "
-       "default when absent (sliding-window attention is not supported)"},
       {"LlamaForCausalLM", "sliding_window", "1024",
        "m.json:/sliding_window: expected null or a window of at least max_position_embeddings (8192), got 1024 "
-       "(sliding-window attention is not supported)"},
+       "(LlamaForCausalLM has no windows)"},
+      {"MistralForCausalLM", "sliding_window", "-1",
+       "m.json:/sliding_window: expected a whole number from 1 to 1099511627776, got -1"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.architecture, c.key, c.value);
@@ -148,9 +144,31 @@ TEST_CASE("what is switched off or has no influence is accepted", "[unit]") {
   // The window is never reached, or is not switched on.
   CHECK_NOTHROW(parse(config_with("sliding_window", "8192", "MistralForCausalLM")));
   CHECK_NOTHROW(parse(config_with("sliding_window", "1024", "Qwen2ForCausalLM")));
-  sim::Node on = config_with("sliding_window", "1024", "Qwen2ForCausalLM");
-  on.set("use_sliding_window", sim::Node::boolean(true));
-  CHECK(faults_of(on).size() == 1);
+}
+
+TEST_CASE("windows of Mistral, Mixtral and Qwen are those of the library's layers", "[unit]") {
+  const auto windows = [](const sim::Node& node) {
+    const ModelConfig config = parse(node);
+    std::vector<std::int64_t> all;
+    for (std::int64_t layer = 0; layer < config.layers; ++layer)
+      all.push_back(config.has_window(layer) ? config.sliding_window : 0);
+    return all;
+  };
+  using All = std::vector<std::int64_t>;
+  CHECK(windows(config_with("sliding_window", "1024", "MistralForCausalLM")) == All{1024, 1024});
+  CHECK(windows(config_with("sliding_window", "", "MistralForCausalLM")) == All{4096, 4096});  // the default
+  CHECK(windows(config_with("sliding_window", "8192", "MistralForCausalLM")) == All{0, 0});    // never reached
+  CHECK(windows(config_with("sliding_window", "null", "MistralForCausalLM")) == All{0, 0});
+  sim::Node qwen = config_with("sliding_window", "1024", "Qwen2ForCausalLM");
+  CHECK(windows(qwen) == All{0, 0});
+  qwen.set("use_sliding_window", sim::Node::boolean(true));
+  CHECK(windows(qwen) == All{0, 0});  // from layer 28 on
+  qwen.set("max_window_layers", sim::Node::integer(1));
+  CHECK(windows(qwen) == All{0, 1024});
+  qwen.set("layer_types", sim::parse_json(R"(["sliding_attention", "full_attention"])", "m.json"));
+  CHECK(windows(qwen) == All{1024, 0});
+  qwen.set("layer_types", sim::parse_json(R"(["sliding_attention", "chunked"])", "m.json"));
+  CHECK(faults_of(qwen).size() == 1);
 }
 
 TEST_CASE("unknown keys are collected, metadata and known ones are not", "[unit]") {
