@@ -153,6 +153,7 @@ class Importer : private ArgumentReader {
       set("head_dim", number("kv_channels", hidden / heads));
       params.set("tied", Node::boolean(!untied));
       if (flag("qk_layernorm", false)) params.set("qk_norm", Node::boolean(true));
+      windows(params);
       if (!gated) note("a decoder whose feed-forward is not gated: its three products stand for two");
       (void)flag("disable_bias_linear", true);
       dropouts(params, false);
@@ -174,6 +175,29 @@ class Importer : private ArgumentReader {
     params.set("merged", Node::boolean(true));
     params.set("wide_loss", Node::boolean(true));
     set_builder(root, "decoder", std::move(params));
+  }
+
+  /// "128,0": a token looks back on 128 before it. Every N-th layer attends to all (--window-attn-skip-freq N).
+  void windows(Node& params) {
+    const std::string size = text("window_size"), softmax = text("softmax_type");
+    if (softmax == "learnable")
+      params.set("sinks", Node::boolean(true));
+    else if (!softmax.empty() && softmax != "vanilla")
+      ignore("softmax_type", softmax);
+    const Node* skip = find("window_attn_skip_freq");
+    std::size_t at = size.find_first_of("0123456789");
+    std::int64_t before = 0;
+    for (; at < size.size() && size[at] >= '0' && size[at] <= '9' && before < (1 << 30); ++at)
+      before = 10 * before + (size[at] - '0');
+    if (size.empty() || before == 0 || size.find("-1") == 0 || size.find("(-1") == 0) {
+      if (!size.empty()) ignore("window_size", size);
+      if (skip != nullptr) ignore("window_attn_skip_freq", *skip);
+      return;
+    }
+    params.set("window", Node::integer(before + 1));  // its own token too
+    if (skip == nullptr) return;
+    if (skip->kind() == Node::Kind::integer && skip->as_integer() > 1) return void(params.set("full_every", *skip));
+    ignore("window_attn_skip_freq", *skip);
   }
 
   void dropouts(Node& params, bool eager) {

@@ -81,11 +81,15 @@ class Importer : private ArgumentReader {
     if (config.empty()) {
       std::string size = flavor;
       std::transform(size.begin(), size.end(), size.begin(), [](unsigned char c) { return std::tolower(c); });
-      if ((name != "llama3" && !name.empty()) || (size != "8b" && size != "70b" && size != "405b"))
+      const bool llama = (name == "llama3" || name.empty()) && (size == "8b" || size == "70b" || size == "405b");
+      const bool oss = name == "gpt_oss" && (size == "20b" || size == "120b");
+      if (!llama && !oss)
         sim::throw_fault({"arguments", ""},
-                         fmt::format("expected model llama3 of flavor 8B, 70B or 405B, got '{}' '{}'", name, flavor),
+                         fmt::format("expected model llama3 of flavor 8B, 70B or 405B, or gpt_oss of 20B or 120B, got "
+                                     "'{}' '{}'",
+                                     name, flavor),
                          "or --model-config of a catalog model");
-      config = "catalog:llama-3.1-" + size;
+      config = (llama ? "catalog:llama-3.1-" : "catalog:gpt-oss-") + size;
     }
     set_builder(root, "decoder", pytorch_decoder(config, compiled));
     set_passes(root, compiled);

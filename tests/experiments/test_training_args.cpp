@@ -266,6 +266,37 @@ TEST_CASE("A decoder by Megatron-LM's arguments: sizes that it pads and derives,
   CHECK(wrong.ignored == Words{"pipeline_model_parallel_layout=Et|t*2|t*3,L"});
 }
 
+TEST_CASE("Windows and sinks by Megatron-LM's arguments, gpt-oss by torchtitan's", "[unit][training]") {
+  const auto imported = [](const std::string& more) {
+    return import_megatron(launch_arguments(words_of(
+                               "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --swiglu --vocab-size 32000 "
+                               "--hidden-dropout 0 --attention-dropout 0 --global-batch-size 8 " +
+                               more)),
+                           {.part = "h100-sxm5-80gb", .devices = 8});
+  };
+  const ImportedConfig oss = imported("--window-size 128,0 --window-attn-skip-freq 2 --softmax-type learnable");
+  const auto model = [](const ImportedConfig& of, const std::string& name) {
+    return text(of.config, "model.builder.decoder." + name);
+  };
+  CHECK(model(oss, "window") == "129");  // 128 tokens before its own
+  CHECK(model(oss, "full_every") == "2");
+  CHECK(model(oss, "sinks") == "true");
+  CHECK(oss.ignored.empty());
+  CHECK(runs(oss.config));
+  CHECK(model(imported("--window-size 64,0"), "window") == "65");
+  // What is no window, no frequency and no softmax of ours is listed.
+  CHECK(imported("--window-size -1,0 --window-attn-skip-freq 3").ignored ==
+        Words{"window_size=-1,0", "window_attn_skip_freq=3"});
+  CHECK(imported("--window-size 64,0 --window-attn-skip-freq [1,0,1,0]").ignored.size() == 1);
+  CHECK(imported("--softmax-type off-by-one").ignored == Words{"softmax_type=off-by-one"});
+  const ImportedConfig titan = import_torchtitan(
+      launch_arguments(words_of("--model.name gpt_oss --model.flavor 20b --training.local_batch_size 1 "
+                                "--training.seq_len 2048")),
+      {.part = "h100-sxm5-80gb", .devices = 8});
+  CHECK(model(titan, "config") == "catalog:gpt-oss-20b");
+  CHECK(runs(titan.config));
+}
+
 TEST_CASE("DeepSpeed's config: of batch, micro-batch, steps and copies one follows from the others",
           "[unit][training]") {
   const experiments::test::Scratch scratch;
@@ -325,7 +356,7 @@ TEST_CASE("What training arguments lack is said in one line", "[unit][training]"
   CHECK_THAT(fault_of([] { (void)import_megatron(launch_arguments(words_of("--hidden-size 8")), {}); }),
              Contains("expected --num-layers, --hidden-size and --num-attention-heads"));
   CHECK_THAT(fault_of([] { (void)import_torchtitan(launch_arguments(words_of("--model.flavor 9B")), {}); }),
-             Contains("expected model llama3 of flavor 8B, 70B or 405B, got '' '9B'"));
+             Contains("expected model llama3 of flavor 8B, 70B or 405B, or gpt_oss of 20B or 120B, got '' '9B'"));
   CHECK_THAT(fault_of([] { (void)import_deepspeed({}, {}); }),
              Contains("expected a model: DeepSpeed's config names none"));
   CHECK_THAT(fault_of([] { (void)launch_arguments(words_of("pretrain_gpt.py")); }),

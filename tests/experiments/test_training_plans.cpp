@@ -214,6 +214,24 @@ TEST_CASE("Each objective has its own best, and energy is the run's", "[prop]") 
         Approx(run.at("energy_j.total")->as_number() - idle).epsilon(1e-9));
 }
 
+TEST_CASE("Selective recomputation is a plan of its own where it has something to repeat", "[unit]") {
+  const auto plans = [](const char* attention, const char* asked) {
+    sim::Node root = config("training_plans", "80 GiB", asked);
+    root.find("model")->find("builder")->find("gpt2")->set("attention", sim::Node::string(attention));
+    return read_experiment(test_systems(), root)->run({}).summary;
+  };
+  constexpr const char* kWhy = "selective recomputation of attention that is one kernel";
+  const sim::Node eager = plans("eager", "{}"), fused = plans("sdpa", "{}");
+  CHECK(eager.find("left_out")->find(kWhy) == nullptr);
+  CHECK(fused.find("left_out")->find(kWhy) != nullptr);
+  CHECK(3 * fused.at("evaluated")->as_integer() == 2 * eager.at("evaluated")->as_integer());  // of three kinds two
+  for (const sim::Node& plan : fused.find("training_plans")->items())
+    CHECK(plan.find("recompute")->as_string() != "selective");
+  // Who asks for it gets it.
+  const sim::Node asked = plans("sdpa", R"({"recompute": ["selective"]})");
+  CHECK(asked.find("training_plans")->items().front().find("recompute")->as_string() == "selective");
+}
+
 TEST_CASE("Plans with activations in the host's memory are found where nothing else fits", "[unit]") {
   // Copies of the whole model, two sequences at a time: 6.2 GiB, and 3.9 with activations in the host's memory.
   const auto asked = [](const char* shares, bool link) {

@@ -463,6 +463,10 @@ const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int6
   return place->second;
 }
 
+bool CostTable::has_core() {
+  return std::ranges::any_of(graph(1, false).places, [](const OpPlace& place) { return place.core; });
+}
+
 const PlacedExperts& CostTable::placed(std::int64_t ranks) {
   const auto [place, fresh] = placed_.try_emplace(ranks);
   const bool whole = ranks % machine_.node_devices == 0;

@@ -91,6 +91,8 @@ class CostTable {
   /// Rows of the busiest rank's experts over the mean, of a micro-batch; 1: all alike, or nobody shares experts out.
   double busiest(const LayerShare& share);
   std::int64_t layers() const { return layers_; }
+  /// Whether there is anything between the products of attention: what selective recomputation runs again.
+  bool has_core();
   /// Of a layer; 0: none.
   std::int64_t experts() const { return expert_count_; }
   /// For whoever has changed the machine.

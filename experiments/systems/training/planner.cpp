@@ -173,6 +173,10 @@ class PlanSearch {
     for (const bool sequence : token_sharing(plan)) {
       share_tokens(plan, sequence);
       for (const Recompute recompute : chosen_kinds(params_.recompute, {none, selective, full})) {
+        if (recompute == selective && params_.recompute.empty() && !table_.has_core()) {  // the same as none
+          ++result_.left_out["selective recomputation of attention that is one kernel"];
+          continue;
+        }
         plan.recompute = recompute;
         for (const Zero zero :
              chosen_kinds(params_.zero, {Zero::none, Zero::optimizer, Zero::gradients, Zero::weights})) {
