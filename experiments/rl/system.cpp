@@ -205,7 +205,7 @@ class RlExperiment final : public Experiment {
       auto choice = systems_.registry<EnvRegistry>().prepare(config_.env.name, &params, where, faults);
       if (!faults.empty()) return;
       try {
-        (void)choice.make(systems_);
+        held_out_info_.push_back(choice.make(systems_)->spec().info);
       } catch (const std::invalid_argument& error) {
         faults.add(where, error.what());
         return;
@@ -231,6 +231,7 @@ class RlExperiment final : public Experiment {
   Systems systems_;
   Sections config_;
   std::vector<EnvFactory> held_out_;
+  std::vector<std::vector<std::string>> held_out_info_;  ///< names of their figures
   EnvSpec spec_;
   std::shared_ptr<const StepLog> logs_;
   Node resolved_;
@@ -313,6 +314,26 @@ Outcome RlExperiment::run(const RunSink& sink) const {
   return outcome;
 }
 
+namespace {
+
+/// Whom a gain is over: what stands in front of it, "" for the environment's own policy. Nothing for another figure.
+std::optional<std::string_view> rival_of(std::string_view figure) {
+  for (const std::string_view gain : {"mean_gain", "worst_gain"})
+    if (figure.ends_with(gain)) return figure.substr(0, figure.size() - gain.size());
+  return std::nullopt;
+}
+
+/// All of them, "" first.
+std::vector<std::string> rivals_of(const std::vector<std::string>& figures) {
+  std::vector<std::string> all{""};
+  for (const std::string& figure : figures)
+    if (const auto rival = rival_of(figure); rival && std::ranges::find(all, *rival) == all.end())
+      all.emplace_back(*rival);
+  return all;
+}
+
+}  // namespace
+
 Node RlExperiment::summary(const std::vector<Trained>& all) const {
   Node node = Node::object();
   node.set("status", Node::string("ok"));
@@ -356,15 +377,17 @@ Node RlExperiment::summary(const std::vector<Trained>& all) const {
       above.set(name, Node::integer(std::count_if(values.begin(), values.end(), [](double x) { return x > 0; })));
       return quartile_figures(values);
     };
+    const std::vector<std::string>& names = held_out_info_[h];
     of_it.set("return", over("return", [](const Played& played) { return played.returned; }));
-    for (std::size_t i = 0; i < spec_.info.size(); ++i)
-      figures.set(spec_.info[i], over(spec_.info[i], [i](const Played& played) { return played.info[i]; }));
+    for (std::size_t i = 0; i < names.size(); ++i)
+      figures.set(names[i], over(names[i], [i](const Played& played) { return played.info[i]; }));
     of_it.set("info", std::move(figures));
-    above.set("every_gain", Node::integer(std::count_if(all.begin(), all.end(), [&](const Trained& one) {
-                for (std::size_t i = 0; i < spec_.info.size(); ++i)
-                  if (spec_.info[i].ends_with("_gain") && !(one.held_out[h].info[i] > 0)) return false;
-                return true;
-              })));
+    for (const std::string& rival : rivals_of(names))
+      above.set(rival + "every_gain", Node::integer(std::count_if(all.begin(), all.end(), [&](const Trained& one) {
+                  for (std::size_t i = 0; i < names.size(); ++i)
+                    if (rival_of(names[i]) == rival && !(one.held_out[h].info[i] > 0)) return false;
+                  return true;
+                })));
     of_it.set("above_zero", std::move(above));
   }
   return node;

@@ -212,6 +212,52 @@ TEST_CASE("relative to its own policy: nothing where it does the same, energy th
   CHECK(played(1, R"(, "tail": 0.5, "energy": 2)").first == slow[2] + 0.5 * slow[3] + 2 * slow[4]);
 }
 
+TEST_CASE("an episode compared with several configs is compared as with each alone", "[unit]") {
+  const char* const least = R"({"policies": {"routing": {"policy": "least_loaded"}}})";
+  const char* const random = R"({"policies": {"routing": {"policy": "random"}}})";
+  const auto over = [](const char* changes) {
+    sim::Node all = sim::parse_json(kThree, "over");
+    sim::merge_over(all, sim::parse_json(changes, "over"));
+    return all.dump();
+  };
+  const auto played = [](const std::string& text) {
+    const auto env = make_env("serving_routing", text);
+    std::vector<std::vector<double>> all;
+    for (const std::uint64_t seed : {1, 2, 2}) {
+      TimeStep now;
+      env->reset(seed, now);
+      std::size_t turn = 0;
+      while (!now.ended()) env->step(std::vector<double>{static_cast<double>(turn++ % 3)}, now);
+      all.push_back(now.info);
+      all.back().push_back(now.rewards[0]);
+    }
+    return std::pair(env->spec().info, all);
+  };
+  const std::string relative = R"("relative": true, "tail": 0.5)";
+  const auto [names, both] = played(params(relative + R"(, "against": [{"name": "least", "override": )" + least +
+                                               R"(}, {"name": "own"}, {"name": "random", "override": )" + random + "}]",
+                                           kThree));
+  REQUIRE(names.size() == 2 + 3 * 4);
+  CHECK(names[5] == "least_mean_gain");
+  CHECK(names[13] == "random_energy_saved");
+  const auto alone = played(params(relative, kThree)).second;
+  const auto first = played(params(relative, over(least))).second, last = played(params(relative, over(random))).second;
+  for (std::size_t episode = 0; episode < both.size(); ++episode) {
+    const std::vector<double>& all = both[episode];
+    for (std::size_t figure = 0; figure < 3; ++figure) {
+      CHECK(all[2 + figure] == alone[episode][2 + figure]);
+      CHECK(all[5 + figure] == first[episode][2 + figure]);
+      CHECK(all[8 + figure] == all[2 + figure]);  // itself
+      CHECK(all[11 + figure] == last[episode][2 + figure]);
+    }
+    CHECK(all.back() == alone[episode].back());  // the reward is over the config's own policy
+    CHECK(all[5] != all[2]);
+  }
+  CHECK(both[1] == both[2]);
+  CHECK_THROWS_WITH(make_env("serving_routing", params(R"("against": [{"name": "own"}])", kThree)),
+                    Catch::Contains("expected no 'against' without 'relative'"));
+}
+
 TEST_CASE("faults of environments of serving", "[unit]") {
   CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}])")), std::invalid_argument);
   CHECK_THROWS_AS(make_env("serving_batching", params(R"("choices": [{"policy": "orca"}, {"policy": "orcca"}])")),

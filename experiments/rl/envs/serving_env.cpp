@@ -61,6 +61,14 @@ class ServingEnv::Meter final : public RunObserver {
   DecisionPort* port_;
 };
 
+/// A config without the learner, to compare an episode with.
+struct ServingEnv::Rival {
+  std::unique_ptr<ServingSetup> setup;
+  std::optional<std::uint64_t> seed;  ///< whose draws it has been run on
+  std::vector<double> worth;          ///< of each request in that run
+  double joules = 0;
+};
+
 namespace {
 
 double mean_of(std::span<const double> all) {
@@ -77,6 +85,10 @@ double worst_of(std::vector<double> all) {
 /// By which share of it `own` is above `other`.
 double gain(double own, double other) {
   return other == 0 ? own : (own - other) / std::abs(other);
+}
+
+void add_figures(const std::string& prefix, EnvSpec& spec) {
+  for (const char* figure : {"mean_gain", "worst_gain", "energy_saved"}) spec.info.push_back(prefix + figure);
 }
 
 /// Requests before the last window of the config's trace.
@@ -119,8 +131,21 @@ ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, co
   spec_ = spec(config);
   spec_.info = {"time_s", "ended"};
   if (params_.relative) {
-    spec_.info.insert(spec_.info.end(), {"mean_gain", "worst_gain", "energy_saved"});
-    own_ = std::make_unique<ServingSetup>(config);
+    add_figures("", spec_);
+    rivals_.push_back({.setup = std::make_unique<ServingSetup>(config)});
+  } else if (!params_.against.empty()) {
+    throw std::invalid_argument("expected no 'against' without 'relative', which it is compared by");
+  }
+  for (const AgainstParams& one : params_.against) {
+    add_figures(one.name + "_", spec_);
+    sim::Node changed = root;
+    if (one.override_.is_object()) sim::merge_over(changed, one.override_);
+    const ServingConfig of = read_serving_config(changed, systems.registries(), faults);
+    faults.throw_if_any();
+    rivals_.push_back({.setup = std::make_unique<ServingSetup>(of)});
+    if (rivals_.back().setup->infeasible())
+      throw std::invalid_argument(
+          fmt::format("'against' {}: {}", one.name, rivals_.back().setup->infeasible()->reason));
   }
   install(config, port_);
   meter_ = std::make_unique<Meter>(params_, config, port_.get());
@@ -136,15 +161,18 @@ void ServingEnv::reset(std::uint64_t seed, TimeStep& out) {
   port_->stop();
   meter_->ended = 0;
   meter_->all.clear();
-  if (own_ != nullptr && own_seed_ != seed) {  // learners whose episodes share draws ask for the same run again
-    own_joules_ = total_joules(own_->run(meter_.get(), {}, change(seed)));
-    own_worth_ = std::exchange(meter_->all, {});
-    own_seed_ = seed;
-    meter_->ended = 0;
-  }
+  for (Rival& rival : rivals_)
+    if (rival.seed != seed) run_rival(rival, seed);  // learners whose episodes share draws ask for the same run again
   port_->start([this, seed] { joules_ = total_joules(setup_->run(meter_.get(), {}, change(seed))); });
   advance(out);
   out.rewards.assign(out.rewards.size(), 0);  // nothing has been decided
+}
+
+void ServingEnv::run_rival(Rival& rival, std::uint64_t seed) {
+  rival.joules = total_joules(rival.setup->run(meter_.get(), {}, change(seed)));
+  rival.worth = std::exchange(meter_->all, {});
+  rival.seed = seed;
+  meter_->ended = 0;
 }
 
 void ServingEnv::step(std::span<const double> action, TimeStep& out) {
@@ -168,9 +196,12 @@ void ServingEnv::advance(TimeStep& out) {
   out.terminated = over;
   out.rewards[0] = params_.relative ? 0 : port_->reward();  // there the whole counts, and only at the end
   if (params_.relative && over) {
-    out.info[2] = gain(mean_of(meter_->all), mean_of(own_worth_));
-    out.info[3] = gain(worst_of(meter_->all), worst_of(own_worth_));
-    out.info[4] = gain(-joules_, -own_joules_);
+    const double mean = mean_of(meter_->all), worst = worst_of(meter_->all);
+    for (std::size_t i = 0; i < rivals_.size(); ++i) {
+      out.info[2 + 3 * i] = gain(mean, mean_of(rivals_[i].worth));
+      out.info[3 + 3 * i] = gain(worst, worst_of(rivals_[i].worth));
+      out.info[4 + 3 * i] = gain(-joules_, -rivals_[i].joules);
+    }
     out.rewards[0] = out.info[2] + params_.tail * out.info[3] + params_.energy * out.info[4];
   }
   out.info[0] = meter_->seconds(port_->now());

@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "experiments/rl/core/env.hpp"
 #include "experiments/rl/envs/training_port.hpp"
@@ -34,6 +36,22 @@ constexpr auto enum_names(ServingReward) {
   return sim::names<ServingReward>({{"ttft", ttft}, {"e2e", e2e}, {"normalised", normalised}, {"slo", slo}});
 }
 
+/// A config to compare an episode with, beside the environment's own.
+struct AgainstParams {
+  std::string name;
+  sim::Node override_;
+
+  static constexpr auto fields() {
+    using P = AgainstParams;
+    using sim::Unit;
+    return sim::FieldTable{
+        sim::required(sim::field("name", &P::name, Unit::text, sim::any_value(),
+                                 "Name in front of its figures: NAME_mean_gain, NAME_worst_gain, NAME_energy_saved.")),
+        sim::field("override", &P::override_, "Changes to the environment's config, such as another policy."),
+    };
+  }
+};
+
 /// What all environments of serving share.
 struct ServingEnvParams {
   std::string config;
@@ -42,6 +60,7 @@ struct ServingEnvParams {
   ServingReward reward = ServingReward::e2e;
   double rejected = -10, tail = 0, energy = 0;
   bool relative = false;
+  std::vector<AgainstParams> against;
 
   static constexpr auto fields() {
     using P = ServingEnvParams;
@@ -64,6 +83,9 @@ struct ServingEnvParams {
             "With `relative`: weight of the same gain for the worst hundredth of requests; the mean has weight 1."),
         sim::field("energy", &P::energy, Unit::ratio, sim::at_least(0),
                    "With `relative`: weight of the relative energy saving over the config's own policy."),
+        sim::field("against", &P::against,
+                   "With `relative`: further configs to compare each episode with, on the same requests. They do not "
+                   "count in the reward."),
     };
   }
 };
@@ -88,6 +110,8 @@ class ServingEnv final : public Env {
 
  private:
   class Meter;
+  struct Rival;
+  void run_rival(Rival& rival, std::uint64_t seed);
   void advance(TimeStep& out);
   RunChange change(std::uint64_t seed) const;
 
@@ -96,10 +120,8 @@ class ServingEnv final : public Env {
   std::shared_ptr<TrainingPort> port_ = std::make_shared<TrainingPort>();
   std::unique_ptr<Meter> meter_;
   std::unique_ptr<ServingSetup> setup_;
-  std::unique_ptr<ServingSetup> own_;      ///< with the config's own policy, to compare with
-  std::optional<std::uint64_t> own_seed_;  ///< whose draws the config's own rule has been run on
-  std::vector<double> own_worth_;          ///< of each request in that run
-  double own_joules_ = 0, joules_ = 0;
+  std::vector<Rival> rivals_;  ///< the config's own policy, then `against`
+  double joules_ = 0;
   std::int64_t last_window_ = 0;  // requests before it
 };
 
