@@ -6,7 +6,7 @@
 // again, fused norms, rotations and activations. The one constant, the speed of kernels in situ, is fitted on the first
 // row of an H100 of MLPerf; every fifth row of Megatron-Bridge (rows 1, 6, 11 …) gives the same.
 // DeepSeek-V3 has its module that predicts a token more, unless a row says it has not. Not covered: products in fp4,
-// fine-tuning, gpt-oss, whose clamps, biases and sinks are kernels that are not written down (docs/explain/training.md).
+// fine-tuning, gpt-oss, which comes out too fast for a cause that is not known (docs/explain/training.md).
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -180,7 +180,7 @@ class NemoTables final : public TableKind {
     const std::string& name = table.text(row, column);
     const auto model =
         std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& m) { return name == m.name; });
-    if (name.starts_with("GPT OSS")) return "gpt-oss: kernels of its clamps, biases and sinks";
+    if (name.starts_with("GPT OSS")) return "gpt-oss: too fast, cause not known";
     if (model == std::end(kModels)) return "model " + name;
     DecoderRun run{.config = model->config,
                    .sequence = table.count(row, "seq"),

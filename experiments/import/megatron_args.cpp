@@ -189,15 +189,14 @@ class Importer : private ArgumentReader {
     std::int64_t before = 0;
     for (; at < size.size() && size[at] >= '0' && size[at] <= '9' && before < (1 << 30); ++at)
       before = 10 * before + (size[at] - '0');
-    if (size.empty() || before == 0 || size.find("-1") == 0 || size.find("(-1") == 0) {
+    const bool every = skip == nullptr || (skip->kind() == Node::Kind::integer && skip->as_integer() >= 1);
+    if (size.empty() || before == 0 || size.find("-1") == 0 || size.find("(-1") == 0 || !every) {
       if (!size.empty()) ignore("window_size", size);
       if (skip != nullptr) ignore("window_attn_skip_freq", *skip);
       return;
     }
     params.set("window", Node::integer(before + 1));  // its own token too
-    if (skip == nullptr) return;
-    if (skip->kind() == Node::Kind::integer && skip->as_integer() > 1) return void(params.set("full_every", *skip));
-    ignore("window_attn_skip_freq", *skip);
+    if (skip != nullptr) params.set("full_every", *skip);
   }
 
   void dropouts(Node& params, bool eager) {

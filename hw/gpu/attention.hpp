@@ -24,8 +24,8 @@
 //   t = |compute, move|_4,  compute = |ctas busy(mean x) / SMs + tail (1 - SMs c / ctas) latency(longest),
 //                                    latency(longest)|_4
 // where a causal tile ends at its last query: mean keys of a query + half a tile (half a block more where tiles end
-// inside one); + a whole tile in a sliding window, where it begins at its first query's, and longest x is of the
-// window's keys and a tile.
+// inside one); + a further half tile past a sliding window, where it begins with its first query's window, and longest
+// x is of the window's keys and a tile.
 //   move = |even + cold, ctas x block bytes / (l2_bandwidth l2_delivery)|_4,  even = bytes / (bandwidth
 //   memory_efficiency); 2 root(even cold) in place of the sum where even < cold
 // The memory's rate rises evenly for twice `cold`: measured, its cause is not known. Beside

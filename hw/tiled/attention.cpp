@@ -37,7 +37,7 @@ struct AttentionGrid {
   double blocks = 0;          ///< of keys in a thread block, mean
   double longest = 0;         ///< of keys in the longest thread block
   double surplus_ctas = 0;    ///< planned beyond the queries there are
-  double surplus_blocks = 0;  ///< of keys in each of those: all of the context
+  double surplus_blocks = 0;  ///< of keys in each of those: all that a tile can reach
 };
 
 /// Times of a thread block with `blocks` blocks of keys.
@@ -67,17 +67,18 @@ double tile_tokens(const Call& c, const AttentionGrid& g) {
 /// Keys of the longest tile: with a window, those before its first query's window are skipped.
 std::int64_t longest_keys(const Call& c, const AttentionGrid& g) {
   if (c.window == 0) return c.longest;
-  return std::min(c.longest, c.window + static_cast<std::int64_t>(std::ceil(tile_tokens(c, g))));
+  return std::min(c.longest, c.window - 1 + static_cast<std::int64_t>(std::ceil(tile_tokens(c, g))));
 }
 
 /// Blocks of keys that a tile works through, mean. A causal tile stops at its last query's keys: half a tile behind its
-/// mean query, and half a block further unless tiles end where blocks do. A window begins half a tile before its mean
-/// query's.
+/// mean query, and half a block further unless tiles end where blocks do. Past the window it begins with its first
+/// query's window, half a tile before its mean query's.
 double mean_blocks(const Call& c, const AttentionGrid& g, std::int64_t key_blocks) {
   const double n = d(g.tile.keys);
   if (!c.causal || c.one_token || key_blocks == 1) return std::max(1.0, std::ceil(std::min(d(c.longest), c.keys) / n));
   const double tokens = tile_tokens(c, g);
-  const double reach = std::min(d(c.longest), c.keys + (c.window > 0 ? tokens : 0.5 * tokens));
+  const double past = c.window == 0 ? 0 : std::clamp(d(c.longest) - d(c.window), 0.0, c.new_tokens);
+  const double reach = std::min(d(c.longest), c.keys + 0.5 * tokens + window_surplus(past, tokens, c.new_tokens));
   return std::clamp(reach / n + 0.5 * std::max(0.0, 1 - tokens / n), 1.0, d(key_blocks));
 }
 
@@ -311,6 +312,11 @@ TiledTime mixed(const GpuParams& gpu, Call prompts, Call decodes, DType dtype, c
 }
 
 }  // namespace
+
+double window_surplus(double past, double tile, double tokens) {
+  const double whole = std::floor(past / tile), rest = past - whole * tile;
+  return 0.5 * (whole * tile * tile + rest * rest) / tokens;
+}
 
 TiledTime tiled_prefill(const GpuParams& gpu, const AttentionPrefill& a, DType dtype, const AttentionConditions& how) {
   if (is_empty(a)) return {};

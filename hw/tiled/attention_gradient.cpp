@@ -43,10 +43,12 @@ TiledTime tiled_attention_gradient(const GpuParams& gpu, const AttentionPrefill&
   const GradientTile tile = tile_of(std::max(a.head_dim, a.values()));
   const double queries = d(a.q_tokens) / d(a.sequences), keys = d(a.kv_tokens) / d(a.sequences);
   const double most = std::max(1.0, std::ceil(queries / d(tile.queries)));
-  // A causal block of keys begins at its first key's query: half a block before its mean key's. With a window it ends
-  // at its last key's last query, half a block behind.
+  // A causal block of keys begins at its first key's query: half a block before its mean key's. Where a window ends
+  // before the queries do, it ends at its last key's last query, half a block behind.
   const bool window = a.causal && a.window > 0 && d(a.window) < keys;
-  const double reach = d(a.pairs) / d(a.kv_tokens) + (window ? 1 : a.causal ? 0.5 : 0) * d(tile.keys);
+  const double past = window ? keys - d(a.window) : 0;
+  const double reach =
+      d(a.pairs) / d(a.kv_tokens) + (a.causal ? 0.5 * d(tile.keys) : 0) + window_surplus(past, d(tile.keys), keys);
   const double blocks = a.causal ? std::clamp(reach / d(tile.queries), 1.0, most) : most;
   const double ctas = d(a.sequences) * d(a.heads) * std::ceil(keys / d(tile.keys)), sms = d(gpu.sms);
 
@@ -58,7 +60,7 @@ TiledTime tiled_attention_gradient(const GpuParams& gpu, const AttentionPrefill&
                          added / (gpu.l2_bandwidth / sms);
   const double start_s = k.gradient_start_cycles / gpu.clock_hz;
   const double longest =
-      window ? std::min(most, std::ceil(d(a.window + tile.keys) / d(tile.queries))) : most;  // blocks of queries
+      window ? std::min(most, std::ceil(d(a.window - 1 + tile.keys) / d(tile.queries))) : most;  // blocks of queries
   const double longest_s = start_s + longest * block_s;
   const double waiting = std::max(0.0, 1 - sms / ctas);
 

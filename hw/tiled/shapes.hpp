@@ -20,8 +20,9 @@
 // a group, k = input channels of a group * taps, batch = groups; compute from plan_gemm, memory from the true bytes.
 //
 // Fused group: matrix part as plan_gemm of its largest product, stretched by the FLOPs of the others; vector FLOPs at
-// the fp32 peak; traffic of the whole group; |matrix, vector, memory|_4, one launch. At least the product's own time at the
-// share of its traffic that is left: fusion mends nothing of what a product loses by itself (waves that do not fill).
+// the fp32 peak; traffic of the whole group; |matrix, vector, memory|_4, one launch. At least the product's own time at
+// the share of its traffic that is left: fusion mends nothing of what a product loses by itself (waves that do not
+// fill).
 //
 // None of these four is fitted to measurements: no table holds them. Constants are those of products and passes.
 #pragma once

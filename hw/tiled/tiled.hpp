@@ -33,7 +33,7 @@
 // Sparse products, transforms, convolutions and fused groups: hw/tiled/shapes.hpp.
 //
 // Every time excludes the launch. Left out: library heuristics that choose badly, temperature, operands that stay in
-// the L2 between kernels other than calls repeated on the same operands, sliding windows.
+// the L2 between kernels other than calls repeated on the same operands.
 #pragma once
 
 #include "hw/base/arithmetic.hpp"
@@ -69,6 +69,10 @@ struct GemmPlan {
 GemmPlan plan_gemm(const GpuParams& gpu, const Gemm& shape, DType dtype, const GemmConditions& conditions = {});
 /// By how much a kernel at this share of the tensor peak is stretched so that the part keeps to its TDP; at least 1.
 double power_stretch(const GpuParams& gpu, double utilisation, double activity);
+/// Of tokens of which the last `past` (or of keys the first) have one end of their window inside: by how much a tile's
+/// reach exceeds its mean token's at that end, mean over all tokens. A tile that is inside as a whole reaches half a
+/// tile further; one that is cut reaches as far as without a window.
+double window_surplus(double past, double tile, double tokens);
 /// Time of the gradient of prefill attention, all kernels of the library's call; zero for no queries.
 TiledTime tiled_attention_gradient(const GpuParams& gpu, const AttentionPrefill& shape, DType dtype);
 /// Time of prefill attention, or of its gradient; zero for no queries.

@@ -187,6 +187,11 @@ void check_ranks(const OpGraph& graph, const OpNode& op) {
       fail(op,
            fmt::format("'{}': expected at least {} dimensions, got {}", tensor.name, rank, shape_text(tensor.shape)));
   };
+  const auto need_further = [&](std::size_t slot, std::size_t rank, const char* attribute) {
+    if (op.inputs.size() <= slot)
+      fail(op, fmt::format("attribute '{}' says that there is an input {}", attribute, slot));
+    need(op.inputs[slot], rank);
+  };
   const Pattern pattern = info(op.kind).pattern;
   if (op.outputs.empty() && pattern != Pattern::opaque && pattern != Pattern::communication &&
       pattern != Pattern::structure)
@@ -195,11 +200,14 @@ void check_ranks(const OpGraph& graph, const OpNode& op) {
     case OpKind::attention:
     case OpKind::attention_grad:
       for (const std::size_t slot : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) need(op.inputs[slot], 3);
+      if (op.integer("window", 0) < 0) fail(op, "expected a window of at least 0 keys");
+      if (op.integer("sinks", 0) != 0) need_further(op.kind == OpKind::attention ? 3 : 6, 4, "sinks");
       break;
     case OpKind::grouped_matmul:
       need(op.inputs[0], 2);
       need(op.inputs[1], 3);
       need(op.outputs[0], 1);
+      if (op.integer("bias", 0) != 0) need_further(2, 3, "bias");
       break;
     case OpKind::grouped_matmul_grad_weight:
       need(op.inputs[0], 2);

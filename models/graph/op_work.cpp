@@ -247,7 +247,7 @@ SymExpr input_traffic(const Shapes& shapes, const OpNode& op, std::size_t slot) 
       break;
     case OpKind::attention:
     case OpKind::attention_grad: {  // of keys and values those that lie in a query's window
-      const std::int64_t window = op.integer("window", 0);
+      const std::int64_t window = op.integer("causal", 0) != 0 ? op.integer("window", 0) : 0;
       if (window == 0 || (slot != 1 && slot != 2)) break;
       const Dims q = checked_rank(op, shapes.dims(op.inputs[0]), 3), k = checked_rank(op, shapes.dims(input), 3);
       const SymExpr& tokens = k[k.size() - 2];

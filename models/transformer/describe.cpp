@@ -76,7 +76,8 @@ std::string attention(const ModelConfig& c) {
   std::string text = fmt::format("{} heads, {} KV heads, head_dim {}", c.heads, c.kv_heads, c.head_dim);
   if (c.latent.kv_rank > 0)
     text = fmt::format("{} heads over a latent of {} + {} elements", c.heads, c.latent.kv_rank, c.latent.rope_dim);
-  if (c.sliding_window > 0) text += fmt::format(", windows of {} tokens in some layers", c.sliding_window);
+  if (c.sliding_window > 0)
+    text += fmt::format(", windows of {} tokens in {} layers", c.sliding_window, std::ranges::count(c.windowed, true));
   if (c.qkv_bias) text += c.out_bias ? ", qkv and output biases" : ", qkv biases";
   if (c.qk_norm) text += ", norm of q and k";
   return text;

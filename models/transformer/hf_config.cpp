@@ -18,7 +18,7 @@ enum class Window : std::uint8_t {
   none,            ///< never: the library's model has no windows
   if_given,        ///< when it is not null
   unless_null,     ///< also when absent: then the library's default holds
-  if_switched_on,  ///< when use_sliding_window is true, in layers from max_window_layers on
+  if_switched_on,  ///< when use_sliding_window is true
   by_layer,        ///< in the layers that say so
 };
 
@@ -54,8 +54,8 @@ constexpr std::array<Architecture, kArchitectures.size()> kTraits = {{
     {"FalconForCausalLM", "falcon", Window::none, true, 0, false, false, false, false, Family::falcon},
 }};
 
-constexpr std::int64_t kMistralDefaultWindow = 4096;  // MistralConfig of transformers
-constexpr std::int64_t kQwenFullLayers = 28;          // max_window_layers of Qwen2Config and the like
+constexpr std::int64_t kDefaultWindow = 4096;  // MistralConfig, Qwen2Config and the like
+constexpr std::int64_t kQwenFullLayers = 28;   // max_window_layers of Qwen2Config and the like
 
 /// Keys that change the computation in ways that are not modelled: a fault unless null, false, 0 or empty.
 constexpr std::pair<std::string_view, std::string_view> kUnsupported[] = {
@@ -291,10 +291,18 @@ class ConfigParser : private ConfigReader {
   std::int64_t window_in_use() {
     if (traits_->window == Window::if_switched_on && !flag("use_sliding_window")) return 0;
     const sim::Node* value = node_.find("sliding_window");
-    if (value == nullptr) return traits_->window == Window::unless_null ? kMistralDefaultWindow : 0;
+    const bool by_default = traits_->window == Window::unless_null || traits_->window == Window::if_switched_on;
+    if (value == nullptr) return by_default ? kDefaultWindow : 0;
     std::int64_t window = 0;
     if (!value->is_null()) size(*value, std::int64_t{1} << 40, window);
     return window;
+  }
+
+  /// Where layer_types says nothing. `most`: max_window_layers, which Qwen's models read each in a way of their own.
+  bool has_window(std::int64_t layer, std::int64_t most) const {
+    if (traits_->window != Window::if_switched_on || traits_->family == Family::qwen3_moe) return true;
+    if (traits_->family == Family::qwen2_moe) return layer % 2 == 0 && layer < most;
+    return layer >= most;
   }
 
   void read_window() {
@@ -309,12 +317,9 @@ class ConfigParser : private ConfigReader {
                     fmt::format("{} has no windows", traits_->name));
       return refuse_other_layers();
     }
-    std::int64_t full = 0;
-    if (traits_->window == Window::if_switched_on) {
-      full = kQwenFullLayers;
-      size("max_window_layers", 1 << 12, full, false, 0);
-    }
-    for (std::int64_t layer = 0; layer < config_.layers; ++layer) config_.windowed.push_back(layer >= full);
+    std::int64_t most = kQwenFullLayers;
+    size("max_window_layers", 1 << 12, most, false, 0);
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) config_.windowed.push_back(has_window(layer, most));
     read_windowed_layers(*this, config_);
     const bool any = std::ranges::find(config_.windowed, true) != config_.windowed.end();
     if (reached && any)

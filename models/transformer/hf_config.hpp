@@ -2,13 +2,13 @@
 //
 // Supported: Llama, Mistral, Qwen2, Qwen3 (pre-norm blocks of grouped-query attention with rotary positions and a gated
 // SiLU feed-forward, in all layers of Mistral and some of Qwen within a sliding window); Mixtral, MiniMax-M2, Qwen3-MoE
-// and gpt-oss (experts in place of the feed-forward; gpt-oss alternates sliding windows and full attention); DeepSeek-V3 and R1 (attention over a latent,
-// shared and routed experts, dense first layers, layers that predict further tokens); OPT (learned positions, layer
-// norms, ReLU), Falcon of the new decoder (attention beside the feed-forward) and Qwen3-Next and Qwen3.5 with experts
-// (three layers of linear attention to one of gated attention). Absent keys mean what
-// they mean to the `transformers` library (Qwen3 has head_dim 128, Mistral a sliding window of 4096, …). A key that
-// would change the computation in a way that is not modelled is a fault; keys without influence on work or memory are
-// skipped; keys that are not known at all are skipped and listed in `ignored_keys`.
+// and gpt-oss (experts in place of the feed-forward; gpt-oss alternates sliding windows and full attention);
+// DeepSeek-V3 and R1 (attention over a latent, shared and routed experts, dense first layers, layers that predict
+// further tokens); OPT (learned positions, layer norms, ReLU), Falcon of the new decoder (attention beside the
+// feed-forward) and Qwen3-Next and Qwen3.5 with experts (three layers of linear attention to one of gated attention).
+// Absent keys mean what they mean to the `transformers` library (Qwen3 has head_dim 128, Mistral a sliding window of
+// 4096, …). A key that would change the computation in a way that is not modelled is a fault; keys without influence on
+// work or memory are skipped; keys that are not known at all are skipped and listed in `ignored_keys`.
 #pragma once
 
 #include <array>

@@ -35,8 +35,11 @@ void add_divided(const OpGraph& graph, const OpNode& op, const TensorParallel& h
       out.push_back({op.inputs[0], 0});
     return;
   }
-  if (op.kind == OpKind::attention && op.integer("sinks", 0) != 0 && is_parameter(graph, op.inputs[3])) {
-    out.push_back({op.inputs[3], 1});  // [1, heads, 1, 1]
+  // Sinks, [1, heads, 1, 1]: of attention in one kernel, or spread over the scores that they are joined with.
+  const bool one_kernel = op.kind == OpKind::attention && op.integer("sinks", 0) != 0;
+  if (one_kernel || op.kind == OpKind::expand) {
+    const TensorId sinks = op.inputs[one_kernel ? 3 : 0];
+    if (is_parameter(graph, sinks) && graph.tensor(sinks).shape.size() == 4) out.push_back({sinks, 1});
     return;
   }
   if (op.kind != OpKind::matmul || !is_parameter(graph, op.inputs[1]) || op.integer("undivided", 0) != 0) return;

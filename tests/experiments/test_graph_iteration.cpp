@@ -205,7 +205,7 @@ TEST_CASE("with an engine's kernels a graph costs what the model's kernels do", 
   };
   for (const auto& [name, near, sorts] :
        {Case{"llama-2-7b", 1e-4, 0}, Case{"llama-3-8b", 1e-4, 0}, Case{"qwen3-8b", 0.01, 0},
-        Case{"mixtral-8x7b", 1e-4, 32}, Case{"qwen3-30b-a3b", 0.01, 48}}) {
+        Case{"mixtral-8x7b", 1e-4, 32}, Case{"qwen3-30b-a3b", 0.01, 48}, Case{"gpt-oss-20b", 0.01, 24}}) {
     INFO(name);
     const hw::Device device = a100();
     const auto transformer = models::build_transformer(

@@ -287,7 +287,10 @@ TEST_CASE("Windows and sinks by Megatron-LM's arguments, gpt-oss by torchtitan's
   // What is no window, no frequency and no softmax of ours is listed.
   CHECK(imported("--window-size -1,0 --window-attn-skip-freq 3").ignored ==
         Words{"window_size=-1,0", "window_attn_skip_freq=3"});
-  CHECK(imported("--window-size 64,0 --window-attn-skip-freq [1,0,1,0]").ignored.size() == 1);
+  const ImportedConfig listed = imported("--window-size 64,0 --window-attn-skip-freq [1,0,1,0]");
+  CHECK(listed.ignored.size() == 2);
+  CHECK(listed.config.at("model.builder.decoder.window") == nullptr);
+  CHECK(model(imported("--window-size 64,0 --window-attn-skip-freq 1"), "full_every") == "1");  // every layer is full
   CHECK(imported("--softmax-type off-by-one").ignored == Words{"softmax_type=off-by-one"});
   const ImportedConfig titan = import_torchtitan(
       launch_arguments(words_of("--model.name gpt_oss --model.flavor 20b --training.local_batch_size 1 "

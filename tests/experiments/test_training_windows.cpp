@@ -62,12 +62,26 @@ TEST_CASE("Layers with and without a window in turns cost the mean of both", "[u
   CHECK(mean.working_bytes == a.working_bytes);
   CHECK(mean.all().parameters == a.all().parameters);
   CHECK(mean.by_op_kept_bytes == a.by_op_kept_bytes);
-  // Two pairs of query and key fewer cost their share: 4 x 16 x 64 FLOPs a pair, 8,192 x 8,193 / 2 of them, or
-  // 256 x 257 / 2 + 7,936 x 256.
+  // 4 x 16 x 64 FLOPs a pair of query and key, of which there are 8,192 x 8,193 / 2, or 256 x 257 / 2 + 7,936 x 256.
   CHECK(a.forward.flops - b.forward.flops == 4.0 * 16 * 64 * (8192.0 * 8193 / 2 - (256.0 * 257 / 2 + 7936 * 256)));
   // Three windows of four: a quarter of the way back.
   const training::ModelCosts four = costs(R"(, "window": 256, "full_every": 4)");
   CHECK(four.part(PartName::layer).forward.kernel_s == Approx(0.25 * a.forward.kernel_s + 0.75 * b.forward.kernel_s));
+}
+
+TEST_CASE("Passes that fuse attention with others leave each layer its window", "[unit][training]") {
+  const auto layer = [](const std::string& model) {
+    training::TrainingConfig read = config(model);
+    sim::Node block = sim::parse_json(R"({"order": ["greedy_fusion"]})", "passes");
+    sim::Faults faults;
+    (void)read_passes(block, test_systems().registry<policies::PassRegistry>(), read.model.passes, faults);
+    faults.throw_if_any();
+    training::CostTable table(read.machine, read.model);
+    return table.costs({}).part(PartName::layer);
+  };
+  const training::PartCosts full = layer(""), windows = layer(kAll), turns = layer(kTurns);
+  CHECK(turns.forward.flops == Approx((full.forward.flops + windows.forward.flops) / 2).epsilon(1e-12));
+  CHECK(turns.forward.kernel_s == Approx((full.forward.kernel_s + windows.forward.kernel_s) / 2).epsilon(1e-12));
 }
 
 TEST_CASE("A run counts windows: FLOPs of all layers, whatever the stages", "[unit][training]") {
@@ -125,6 +139,8 @@ TEST_CASE("Sinks are divided with the heads, biases of experts with the experts"
   };
   CHECK(dense(R"(, "sinks": true)", 1) - dense("", 1) == 4 * 16);
   CHECK(dense(R"(, "sinks": true)", 2) - dense("", 2) == 4 * 8);
+  const char* const eager = R"(, "attention": "eager")";
+  CHECK(dense(std::string(eager) + R"(, "sinks": true)", 2) - dense(eager, 2) == 4 * 8);
 }
 
 }  // namespace test_training_windows

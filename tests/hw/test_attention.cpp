@@ -145,10 +145,11 @@ AttentionPrefill in_window(std::int64_t heads) {
 }  // namespace
 
 TEST_CASE("a window of keys by hand", "[unit]") {
-  // Eight tiles of 128 rows. A query sees 122,944 / 1,024 = 120.06 keys in the mean, its tile 128 more: 248.06 / 128 =
-  // 1.938 blocks (counted: one for the first tile, two for the others, 15 / 8 = 1.875). The longest tile has two.
+  // Eight tiles of 128 rows. A query sees 122,944 / 1,024 = 120.06 keys in the mean, its tile 64 more, and 64 more
+  // again past the window (896 of 1,024 tokens): 240.06 / 128 = 1.8755 blocks (counted: one for the first tile, two for
+  // the others, 15 / 8 = 1.875). The longest tile has two.
   const GpuParams gpu = bare(AttentionLibrary::flash3);
-  const double blocks = (122944.0 / 1024 + 128) / 128;
+  const double blocks = (122944.0 / 1024 + 64 * (1 + 896.0 / 1024)) / 128;
   CHECK(tiled_prefill(gpu, in_window(1), DType::fp16).time_s == Approx(2 * kBlockS * norm4(8 * blocks, 2)));
   // All else but products: a tile that waits for the longest waits for two blocks, not for the prompt's eight.
   GpuParams waits = gpu;
@@ -166,6 +167,29 @@ TEST_CASE("a window of keys by hand", "[unit]") {
   AttentionPrefill narrow = full;
   narrow.window = 128;
   CHECK(tiled_prefill(waits, narrow, DType::fp16).time_s == tiled_prefill(waits, full, DType::fp16).time_s);
+}
+
+TEST_CASE("a window never costs more than all keys, and a wider one no less", "[prop]") {
+  for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "gb200"})
+    for (const std::int64_t tokens : {300, 1024, 8192})
+      for (const bool backward : {false, true}) {
+        const GpuParams gpu = part(name);
+        AttentionPrefill a = prompts(2, tokens, 64, 8, 64);
+        a.backward = backward;
+        const double all_s = tiled_prefill(gpu, a, DType::bf16).time_s;
+        double before = 0;
+        for (const std::int64_t window : {1, 16, 128, 129, 256, 299, 700, 1000, 1023, 4096, 8000, 8191}) {
+          if (window >= tokens) continue;
+          CAPTURE(name, tokens, backward, window);
+          AttentionPrefill b = a;
+          b.window = window;
+          b.pairs = 2 * (window * (window + 1) / 2 + (tokens - window) * window);
+          const double now_s = tiled_prefill(gpu, b, DType::bf16).time_s;
+          CHECK(now_s <= all_s * (1 + 1e-12));
+          CHECK(now_s >= before * (1 - 1e-12));
+          before = now_s;
+        }
+      }
 }
 
 TEST_CASE("memory and cache by hand", "[unit]") {
@@ -452,10 +476,11 @@ TEST_CASE("a gradient's thread block keeps keys and makes five products with the
 }
 
 TEST_CASE("in a window a gradient's thread block ends at its last key's last query", "[unit]") {
-  // 128 keys are seen by 120.06 queries each in the mean, all of them by 128 more: 248.06 / 64 = 3.876 blocks for each
-  // of eight thread blocks a head; the longest has four.
+  // 128 keys are seen by 120.06 queries each in the mean, all of them by 64 more, and by 64 more again but for the last
+  // block: 240.06 / 64 = 3.751 blocks for each of eight thread blocks a head (counted: 4 for seven, 2 for the last,
+  // 3.75); the longest has four.
   const GpuParams gpu = bare_gradient();
-  const double block_s = 5 * 2.0 * 64 * 128 * 128 / 1e12, blocks = (122944.0 / 1024 + 128) / 64;
+  const double block_s = 5 * 2.0 * 64 * 128 * 128 / 1e12, blocks = (122944.0 / 1024 + 64 * (1 + 896.0 / 1024)) / 64;
   AttentionPrefill many = in_window(1000), one = in_window(1);
   many.backward = one.backward = true;
   CHECK(gradient_s(gpu, many) == Approx(8000 * blocks * block_s).epsilon(1e-6));

@@ -181,6 +181,7 @@ TEST_CASE("windows bound what attention reads", "[unit]") {
   CHECK(std::get<hw::AttentionDecode>(windowed.kernels[1].shape).context_tokens == 256);  // two windows
   CHECK(std::get<hw::AttentionDecode>(full.kernels[1].shape).context_tokens == 3000);
   CHECK(std::get<hw::AttentionPrefill>(windowed.kernels[0].shape).pairs == 512 * 128);
+  CHECK(std::get<hw::AttentionPrefill>(windowed.kernels[0].shape).window == 128);
   CHECK(std::get<hw::AttentionPrefill>(full.kernels[0].shape).pairs == 512 * 513 / 2);
 }
 

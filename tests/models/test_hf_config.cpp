@@ -167,6 +167,26 @@ TEST_CASE("windows of Mistral, Mixtral and Qwen are those of the library's layer
   CHECK(windows(qwen) == All{0, 1024});
   qwen.set("layer_types", sim::parse_json(R"(["sliding_attention", "full_attention"])", "m.json"));
   CHECK(windows(qwen) == All{1024, 0});
+  sim::Node unsaid = config_with("use_sliding_window", "true", "Qwen3ForCausalLM");
+  unsaid.set("max_window_layers", sim::Node::integer(0));
+  CHECK(windows(unsaid) == All{4096, 4096});  // the default
+  unsaid.set("sliding_window", sim::Node{});
+  CHECK(windows(unsaid) == All{0, 0});
+  // Mixtral has one where it is given; experts of Qwen2 in layers 0, 2 …, of Qwen3 in all.
+  const auto experts = [&](const char* architecture, const char* keys) {
+    sim::Node node = config_with("sliding_window", "1024", architecture);
+    node.set("use_sliding_window", sim::Node::boolean(true));
+    const sim::Node more = sim::parse_json(keys, "m.json");
+    for (const auto& [key, value] : more.members()) node.set(key, value);
+    return windows(node);
+  };
+  CHECK(experts("MixtralForCausalLM", R"({"num_local_experts": 8, "num_experts_per_tok": 2})") == All{1024, 1024});
+  const char* const qwen3 =
+      R"({"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128, "head_dim": 64})";
+  CHECK(experts("Qwen3MoeForCausalLM", qwen3) == All{1024, 1024});
+  const char* const qwen2 = R"({"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128,
+                                "shared_expert_intermediate_size": 128})";
+  CHECK(experts("Qwen2MoeForCausalLM", qwen2) == All{1024, 0});
   qwen.set("layer_types", sim::parse_json(R"(["sliding_attention", "chunked"])", "m.json"));
   CHECK(faults_of(qwen).size() == 1);
 }

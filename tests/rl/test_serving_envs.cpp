@@ -256,6 +256,15 @@ TEST_CASE("an episode compared with several configs is compared as with each alo
   CHECK(both[1] == both[2]);
   CHECK_THROWS_WITH(make_env("serving_routing", params(R"("against": [{"name": "own"}])", kThree)),
                     Catch::Contains("expected no 'against' without 'relative'"));
+  const auto fault = [&](const std::string& against, const std::string& text) {
+    CHECK_THROWS_WITH(make_env("serving_routing", params(relative + R"(, "against": [)" + against + "]", kThree)),
+                      Catch::Contains(text));
+  };
+  fault(R"({"name": ""})", "'against': expected a name of letters, digits, '_' and '-', got ''");
+  fault(R"({"name": "a,b"})", "got 'a,b'");
+  fault(R"({"name": "a"}, {"name": "a"})", "'against': two configs are named 'a'");
+  fault(R"({"name": "a", "override": {"workload": {"rate_scale": 1}}})", "got changes to 'workload'");
+  fault(R"({"name": "a", "override": {"run": {"tick": "1 us"}}})", "got changes to 'run'");
 }
 
 TEST_CASE("faults of environments of serving", "[unit]") {

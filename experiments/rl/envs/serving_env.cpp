@@ -91,6 +91,23 @@ void add_figures(const std::string& prefix, EnvSpec& spec) {
   for (const char* figure : {"mean_gain", "worst_gain", "energy_saved"}) spec.info.push_back(prefix + figure);
 }
 
+/// Throws std::invalid_argument for a name that figures cannot have, and for other requests or another clock.
+void check_against(const AgainstParams& one, const EnvSpec& spec) {
+  const bool word = !one.name.empty() && std::ranges::all_of(one.name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  if (!word)
+    throw std::invalid_argument(
+        fmt::format("'against': expected a name of letters, digits, '_' and '-', got '{}'", one.name));
+  if (std::ranges::find(spec.info, one.name + "_mean_gain") != spec.info.end())
+    throw std::invalid_argument(fmt::format("'against': two configs are named '{}'", one.name));
+  if (!one.override_.is_object()) return;
+  for (const char* section : {"workload", "run"})
+    if (one.override_.find(section) != nullptr)
+      throw std::invalid_argument(fmt::format(
+          "'against' {}: expected the environment's requests and clock, got changes to '{}'", one.name, section));
+}
+
 /// Requests before the last window of the config's trace.
 std::int64_t last_window(const ServingEnvParams& params, const ServingConfig& config) {
   if (params.windows == 1) return 0;
@@ -137,6 +154,7 @@ ServingEnv::ServingEnv(std::string_view name, const ServingEnvParams& params, co
     throw std::invalid_argument("expected no 'against' without 'relative', which it is compared by");
   }
   for (const AgainstParams& one : params_.against) {
+    check_against(one, spec_);
     add_figures(one.name + "_", spec_);
     sim::Node changed = root;
     if (one.override_.is_object()) sim::merge_over(changed, one.override_);

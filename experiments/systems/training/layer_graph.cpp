@@ -203,11 +203,10 @@ LayerGraph placed_graph(OpGraph graph, std::int64_t layers) {
   return {std::move(graph), std::move(places), layers};
 }
 
-LayerGraph with_window(LayerGraph layer, std::int64_t window) {
-  for (const OpId id : layer.graph.ops())
-    if (layer.places[index(id)].part == PartName::layer && attends(layer.graph.op(id)))
-      layer.graph.annotate(id).set("window", SymExpr(window));
-  return layer;
+OpGraph with_window(OpGraph graph, std::int64_t window) {
+  for (const OpId id : graph.ops())
+    if (layer_of(graph.op(id).scope) >= 0 && attends(graph.op(id))) graph.annotate(id).set("window", SymExpr(window));
+  return graph;
 }
 
 }  // namespace orrery::experiments::training

@@ -56,7 +56,7 @@ struct LayerGraph {
 
 /// Places the ops of a differentiated, divided graph.
 LayerGraph placed_graph(models::OpGraph graph, std::int64_t layers);
-/// The same graph with another window of the layer's attention, forward and backward.
-LayerGraph with_window(LayerGraph layer, std::int64_t window);
+/// A graph of one layer with another window of its attention, forward and backward.
+models::OpGraph with_window(models::OpGraph graph, std::int64_t window);
 
 }  // namespace orrery::experiments::training

@@ -447,9 +447,15 @@ std::optional<std::string> CostTable::obstacle(const LayerShare& share) {
 }
 
 const LayerGraph& CostTable::graph(std::int64_t tensor, bool sequence, std::int64_t experts, std::int64_t step_casts) {
-  const auto [place, fresh] = graphs_.try_emplace({tensor, sequence, experts, step_casts});
+  return graph_of(windows_.begin()->first, tensor, sequence, experts, step_casts);
+}
+
+const LayerGraph& CostTable::graph_of(std::int64_t window, std::int64_t tensor, bool sequence, std::int64_t experts,
+                                      std::int64_t step_casts) {
+  const auto [place, fresh] = graphs_.try_emplace({window, tensor, sequence, experts, step_casts});
   if (fresh) {
     OpGraph graph = policies::tensor_parallel(step(experts, step_casts), {.ranks = tensor, .sequence = sequence});
+    if (windows_.size() > 1) graph = with_window(std::move(graph), window);  // before passes hide its attention
     models::Bindings typical;
     typical.set("batch", 1);
     typical.set("tokens", model_.sequence);
@@ -491,19 +497,15 @@ models::Bindings CostTable::sizes(const LayerShare& share) const {
 }
 
 /// Layers that differ in their windows alone cost their mean each: of the same kernels, how long they take.
-ModelCosts CostTable::priced(const LayerGraph& layer, const LayerShare& share, const models::Bindings& sizes,
-                             const models::Bindings& sequence) {
-  const auto price = [&](const LayerGraph& own) {
-    return Pricer(machine_, own, experts_, share, busiest(share), sizes, sequence).run();
-  };
-  if (windows_.size() < 2) return price(layer);
+ModelCosts CostTable::priced(const LayerShare& share, const models::Bindings& sizes, const models::Bindings& sequence) {
   ModelCosts costs;
   std::vector<std::pair<double, PartCosts>> kinds;
   for (const auto& [window, layers] : windows_) {
-    costs = price(with_window(layer, window));
+    const LayerGraph& own = graph_of(window, share.tensor, share.sequence, share.experts, share.step_casts);
+    costs = Pricer(machine_, own, experts_, share, busiest(share), sizes, sequence).run();
     kinds.emplace_back(static_cast<double>(layers) / static_cast<double>(layers_), costs.part(PartName::layer));
   }
-  costs.parts[training::index(PartName::layer)] = mean_of(kinds);
+  if (kinds.size() > 1) costs.parts[training::index(PartName::layer)] = mean_of(kinds);
   return costs;
 }
 
@@ -514,8 +516,7 @@ const ModelCosts& CostTable::costs(const LayerShare& share) {
     whole.context = 1;
     const models::Bindings own = sizes(share), all = sizes(whole);
     ModelCosts& costs = place->second;
-    const LayerGraph& layer = graph(share.tensor, share.sequence, share.experts, share.step_casts);
-    costs = priced(layer, share, own, all);
+    costs = priced(share, own, all);
     costs.before = before_;
     // Ranks of sequence parallelism hold a share of the tokens each.
     const std::int64_t sharing = share.sequence ? share.tensor : 1;

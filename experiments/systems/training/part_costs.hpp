@@ -103,8 +103,10 @@ class CostTable {
   const TrainedModel& model_;
   /// On ranks that follow one another.
   const PlacedExperts& placed(std::int64_t ranks);
-  ModelCosts priced(const LayerGraph& layer, const LayerShare& share, const models::Bindings& sizes,
-                    const models::Bindings& sequence);
+  ModelCosts priced(const LayerShare& share, const models::Bindings& sizes, const models::Bindings& sequence);
+  /// Of layers with such a window.
+  const LayerGraph& graph_of(std::int64_t window, std::int64_t tensor, bool sequence, std::int64_t experts,
+                             std::int64_t step_casts);
   const models::OpGraph& step(std::int64_t experts, std::int64_t step_casts);
 
   models::OpGraph forward_;                                                 ///< of one layer
@@ -112,7 +114,7 @@ class CostTable {
   std::set<std::string> experts_;                                           ///< names of their weights
   std::int64_t layers_ = 0, before_ = 0, expert_count_ = 0;
   std::map<std::int64_t, std::int64_t> windows_;  ///< of attention, and how many layers have them
-  std::map<std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, std::int64_t, std::int64_t>, LayerGraph> graphs_;
   std::map<LayerShare, ModelCosts> costs_;
   std::map<std::int64_t, PlacedExperts> placed_;                     ///< by ranks
   std::map<std::pair<std::int64_t, std::int64_t>, double> busiest_;  ///< by ranks and tokens

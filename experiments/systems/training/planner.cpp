@@ -173,15 +173,17 @@ class PlanSearch {
     for (const bool sequence : token_sharing(plan)) {
       share_tokens(plan, sequence);
       for (const Recompute recompute : chosen_kinds(params_.recompute, {none, selective, full})) {
-        if (recompute == selective && params_.recompute.empty() && !table_.has_core()) {  // the same as none
-          ++result_.left_out["selective recomputation of attention that is one kernel"];
-          continue;
-        }
+        const bool same_as_none = recompute == selective && params_.recompute.empty() && !table_.has_core();
         plan.recompute = recompute;
         for (const Zero zero :
              chosen_kinds(params_.zero, {Zero::none, Zero::optimizer, Zero::gradients, Zero::weights})) {
           if (plan.copies() == 1 && zero != Zero::none) continue;
           plan.zero = zero;
+          if (same_as_none) {
+            result_.left_out["selective recomputation of attention that is one kernel"] +=
+                std::max<std::int64_t>(1, std::ssize(shares_));
+            continue;
+          }
           if (shares_.empty()) take(plan);
           for (const HostShares& share : shares_) {
             plan.set_host_shares({share});
