@@ -365,6 +365,36 @@ TEST_CASE("op graph: fusing and taking apart", "[unit]") {
   CHECK(verify(part.graph).empty());
 }
 
+TEST_CASE("attributes that name a further input need it, of the right rank", "[unit]") {
+  // Attention with sinks, a grouped product with a bias: without the input, with one that has too few dimensions.
+  const auto fault = [](OpKind kind, std::vector<std::vector<SymExpr>> shapes, const Attributes& attributes) {
+    OpGraph graph;
+    OpNode node;
+    node.kind = kind;
+    node.attributes = attributes;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      node.inputs.push_back(graph.input("x" + std::to_string(i), shapes[i], ElementType::fp16));
+    const OpId id = graph.add(std::move(node), {{.shape = {1, 8, 16, 64}, .type = ElementType::fp16}});
+    const std::vector<std::string> all = verify(graph, id);
+    return all.empty() ? std::string() : all.front();
+  };
+  using Catch::Contains;
+  const std::vector<SymExpr> heads{1, 8, 16, 64};
+  const Attributes sinks{{"causal", SymExpr(1)}, {"sinks", SymExpr(1)}};
+  CHECK(fault(OpKind::attention, {heads, heads, heads, {1, 8, 1, 1}}, sinks).empty());
+  CHECK_THAT(fault(OpKind::attention, {heads, heads, heads}, sinks),
+             Contains("attribute 'sinks' says that there is an input 3"));
+  CHECK_THAT(fault(OpKind::attention, {heads, heads, heads, {8}}, sinks), Contains("expected at least 4 dimensions"));
+  CHECK_THAT(fault(OpKind::attention, {heads, heads, heads}, {{"window", SymExpr(-5)}}),
+             Contains("expected a window of at least 0 keys"));
+  const Attributes bias{{"bias", SymExpr(1)}};
+  CHECK(fault(OpKind::grouped_matmul, {{32, 8}, {4, 8, 16}, {4, 1, 16}}, bias).empty());
+  CHECK_THAT(fault(OpKind::grouped_matmul, {{32, 8}, {4, 8, 16}}, bias),
+             Contains("attribute 'bias' says that there is an input 2"));
+  CHECK_THAT(fault(OpKind::grouped_matmul, {{32, 8}, {4, 8, 16}, {16}}, bias),
+             Contains("expected at least 3 dimensions"));
+}
+
 TEST_CASE("op graph: fusing convex groups never raises bytes moved and keeps FLOPs", "[prop]") {
   std::int64_t fused_groups = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
