@@ -9,6 +9,15 @@
 #include "hw/base/kernel_builders.hpp"
 
 namespace orrery::models {
+std::int64_t causal_pairs(std::int64_t queries, std::int64_t keys, std::int64_t window) {
+  const std::int64_t all = queries * (keys - queries) + queries * (queries + 1) / 2;
+  if (window == 0) return all;
+  // The query in place p lacks max(0, p - window) keys; p goes from keys - queries + 1 to keys.
+  const std::int64_t last = std::max<std::int64_t>(0, keys - window);
+  const std::int64_t before = std::max<std::int64_t>(0, keys - queries - window);
+  return all - (last * (last + 1) - before * (before + 1)) / 2;
+}
+
 namespace {
 
 std::int64_t value(const SymExpr& expression) {
@@ -69,12 +78,7 @@ hw::KernelShape attention_shape(const Sizes& s) {
   prefill.sequences = batch;
   prefill.q_tokens = batch * queries;
   prefill.kv_tokens = batch * seen;
-  prefill.pairs = batch * (causal ? queries * (keys - queries) + queries * (queries + 1) / 2 : queries * keys);
-  if (window > 0) {  // as models/graph/op_work.cpp counts them
-    const std::int64_t last = std::max<std::int64_t>(0, keys - window);
-    const std::int64_t before = std::max<std::int64_t>(0, keys - queries - window);
-    prefill.pairs -= batch * (last * (last + 1) - before * (before + 1)) / 2;
-  }
+  prefill.pairs = batch * (causal ? causal_pairs(queries, keys, window) : queries * keys);
   prefill.q_tiles = batch * ((queries + 127) / 128);
   prefill.heads = heads;
   prefill.kv_heads = kv_heads;

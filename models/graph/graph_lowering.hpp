@@ -5,8 +5,8 @@
 // selects. Products become Gemm (a weight of two dimensions folds the batch into rows), GroupedGemm (rows spread evenly
 // over the active groups), Conv (gradients as products of the same work), Sparse, Fft and attention kernels; everything
 // else is a pass over memory with the op's own FLOPs and bytes. A fused op with a product inside is hw::Fused, one
-// without is a compiled pass. An elementwise op with a broadcast or sliced operand, and a cast to more bits, goes one by
-// one (hw::Pass). Communication is listed apart.
+// without is a compiled pass. An elementwise op with a broadcast or sliced operand, and a cast to more bits, goes one
+// by one (hw::Pass). Communication is listed apart.
 #pragma once
 
 #include <vector>
@@ -16,6 +16,10 @@
 #include "models/graph/op_work.hpp"
 
 namespace orrery::models {
+
+/// Pairs of query and key of a causal attention: the last `queries` of `keys` tokens, each over at most `window` keys
+/// up to its own; 0: all before it.
+std::int64_t causal_pairs(std::int64_t queries, std::int64_t keys, std::int64_t window);
 
 /// One launch of an op.
 struct GraphKernel {
