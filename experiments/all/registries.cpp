@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/pricing/host_time.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
 #include "hw/cost/cost_model.hpp"
+#include "hw/interference/interference.hpp"
 #include "hw/network/collective.hpp"
 #include "hw/network/routing.hpp"
 #include "hw/network/topology.hpp"
@@ -40,6 +41,7 @@ SharedRegistries all_registries(std::span<const policies::LoadedPlugin> plugins)
   rl::add_learned_policies(decisions);
   add_policies(*all, std::move(decisions));
   add_filled(*all, "cost_model", hw::register_cost_models);
+  add_filled(*all, "interference", hw::register_interference);
   add_filled(*all, "topology", hw::register_topologies);
   add_filled(*all, "routing", hw::register_routing);
   add_filled(*all, "collective", hw::register_collectives);

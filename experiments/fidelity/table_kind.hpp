@@ -127,6 +127,7 @@ std::unique_ptr<TableKind> serving_vllm_tables();
 std::unique_ptr<TableKind> silicon_tables();
 std::unique_ptr<TableKind> stream_tables();
 std::unique_ptr<TableKind> training_aceso_tables();
+std::unique_ptr<TableKind> training_interference_tables();
 std::unique_ptr<TableKind> training_llmfoundry_tables();
 std::unique_ptr<TableKind> training_megatron_tables();
 std::unique_ptr<TableKind> training_mist_tables();

@@ -32,6 +32,7 @@ std::vector<std::unique_ptr<TableKind>> table_kinds() {
   all.push_back(silicon_tables());
   all.push_back(stream_tables());
   all.push_back(training_aceso_tables());
+  all.push_back(training_interference_tables());
   all.push_back(training_llmfoundry_tables());
   all.push_back(training_megatron_tables());
   all.push_back(training_mist_tables());

@@ -85,9 +85,9 @@ TEST_CASE("Gathered and exchanged keys and values are waited for", "[unit]") {
 }
 
 TEST_CASE("Of a collective all pieces but the first hide behind the product", "[unit]") {
-  CHECK(training::exposed_beside(8, 100, 4) == 2);  // a fourth of it
-  CHECK(training::exposed_beside(8, 4, 4) == 5);    // 8 - 3/4 of 4
-  CHECK(training::exposed_beside(8, 0, 4) == 8);
+  CHECK(training::exposed_beside({}, 8, 100, 4) == 2);  // a fourth of it
+  CHECK(training::exposed_beside({}, 8, 4, 4) == 5);    // 8 - 3/4 of 4
+  CHECK(training::exposed_beside({}, 8, 0, 4) == 8);
 }
 
 TEST_CASE("A rank of context parallelism has its share of everything", "[prop]") {

@@ -173,6 +173,7 @@ struct MachineParams {
   std::int64_t context_bytes = 0;
   std::optional<HostUpdateParams> host_update;
   InSituParams in_situ;
+  hw::InterferenceRegistry::Choice interference;
   std::optional<hw::AttentionLibrary> attention;
   hw::CostModelRegistry::Choice cost;
   static constexpr auto fields() {
@@ -214,6 +215,8 @@ struct MachineParams {
             "Rates at which the host updates optimizer states that a plan offloads to it; null: it updates none."),
         sim::field("in_situ", &M::in_situ,
                    "Speeds of kernels and collectives inside a real run relative to the cost model, as measured."),
+        sim::choice("interference", &M::interference, "none",
+                    "How kernels, collectives and copies that run at once slow each other."),
         sim::field("attention", &M::attention,
                    "Library for fused attention on GPUs; null: the part's own, as inference engines use."),
         sim::choice("cost", &M::cost, "by_kind", "Cost model of the devices.")};

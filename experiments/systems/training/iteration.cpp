@@ -18,24 +18,19 @@ using policies::StageChunk;
 using policies::StagePass;
 using sim::TaskId;
 
-/// End of something that takes `work_s` in all and begins for each layer when its backward pass ends.
-double beside_backward_s(const StageCosts& stage, double work_s, double backward_begin, double backward_end) {
-  double layers = 0;
-  for (const ChunkCosts& chunk : stage.chunks) layers += static_cast<double>(chunk.layers);
-  layers = std::max(1.0, layers);
-  return std::max(backward_end + work_s / layers, backward_begin + (backward_end - backward_begin) / layers + work_s);
-}
-
 /// End of summing a stage's gradients, which begins with its last backward pass, and of bringing them to the host. What
 /// waits for the host does so while gathers and sums beside the pass go on.
 double gradients_end_s(const StageCosts& stage, const Plan& plan, double backward_begin, double backward_end) {
-  double end = backward_end;
-  if (plan.copies() > 1 || plan.expert_copies() > 1)
-    end = plan.overlap_gradients ? beside_backward_s(stage, stage.gradients_s, backward_begin, backward_end)
-                                 : backward_end + stage.gradients_s;
-  if (stage.host_gradients_s <= 0) return end;
-  if (stage.host_gradients_wait) return end + std::max(0.0, stage.host_gradients_s - stage.backward_waits_s());
-  return std::max(end, beside_backward_s(stage, stage.host_gradients_s, backward_begin, backward_end));
+  const bool sums = plan.copies() > 1 || plan.expert_copies() > 1;
+  const bool to_host = stage.host_gradients_s > 0 && !stage.host_gradients_wait;
+  hw::PerActivity beside{};
+  if (sums && plan.overlap_gradients) beside[index(hw::Activity::collective)] = stage.gradients_s;
+  if (to_host) beside[index(hw::Activity::to_host)] = stage.host_gradients_s;
+  double end = backward_begin + beside_pass_s(stage, beside, backward_end - backward_begin);
+  if (sums && !plan.overlap_gradients) end = std::max(end, backward_end + stage.gradients_s);
+  if (stage.host_gradients_s > 0 && stage.host_gradients_wait)
+    end += std::max(0.0, stage.host_gradients_s - stage.backward_waits_s());
+  return end;
 }
 
 double pass_s(const ChunkCosts& chunk, PassKind kind) {

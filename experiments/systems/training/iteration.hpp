@@ -24,8 +24,10 @@ struct HostTraffic {
   double in_s = 0, out_s = 0;  ///< by direction, beside what runs
   double first_s = 0;          ///< of in_s: nothing runs before it
   double last_s = 0;           ///< of out_s: nothing runs beside it
-  /// A pass that takes `busy_s` otherwise.
-  double pass_s(double busy_s) const { return first_s + std::max({busy_s, in_s - first_s, out_s - last_s}) + last_s; }
+  /// A pass whose kernels take `kernels_s`, and what copies of the model exchange beside it `collective_s`.
+  double pass_s(const Overlap& overlap, double kernels_s, double collective_s) const {
+    return first_s + overlap.together_s({kernels_s, collective_s, in_s - first_s, out_s - last_s}) + last_s;
+  }
 };
 
 /// A chunk of a stage: so many layers, and the edges it has.
@@ -43,6 +45,7 @@ struct ChunkCosts {
   double shared_j = 0;          ///< of sending them, a micro-batch
   std::int64_t host_bytes = 0;  ///< activations of a micro-batch in the host's memory
   HostTraffic forward_host, backward_host;
+  Overlap overlap;  ///< of kernels, gathers and sums beside them, and what goes to the host and back
   double forward_s() const;
   double backward_s() const;
   /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
@@ -52,6 +55,8 @@ struct ChunkCosts {
   double backward_waits_s() const;
   /// Of both passes: kernels wait for what is on its way to the host or back.
   double host_waits_s() const;
+  /// Of both passes: what runs at once slows down.
+  double interference_s() const;
   /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
   /// the collectives of that).
   double collective_s() const;
@@ -86,6 +91,9 @@ struct StageCosts {
   }
 };
 
+/// A pass of the stage that takes `pass_s`, and work that begins or is wanted layer by layer beside it: what a layer
+/// takes of both, and the other layers at once. `beside_s`: of all layers, alone.
+double beside_pass_s(const StageCosts& stage, const hw::PerActivity& beside_s, double pass_s);
 /// A stage whose passes take so many times as long.
 StageCosts slowed(StageCosts stage, double slower);
 

@@ -28,7 +28,8 @@ hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShar
     case ContextExchange::ring: {
       // A block of keys and values (and, backward, of their gradients) a step, while the block before is worked on.
       const hw::GroupCost step = slowest_message(machine, share.tensor, share.context, (backward ? 2 : 1) * pairs);
-      const double waits = std::max(0.0, step.time_s / machine.in_situ.overlapped - attention_s / ranks);
+      const double block_s = attention_s / ranks, step_s = step.time_s / machine.in_situ.overlapped;
+      const double waits = overlap(machine, group).together_s({block_s, step_s, 0, 0}) - block_s;
       return {(ranks - 1) * waits, (ranks - 1) * step.energy_j};
     }
     case ContextExchange::all_gather:
@@ -44,9 +45,11 @@ hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShar
   return sum;
 }
 
-double exposed_beside(double collective_s, double product_s, std::int64_t ranks) {
+double exposed_beside(const Overlap& overlap, double collective_s, double product_s, std::int64_t ranks) {
   const double hidden = 1 - 1 / static_cast<double>(ranks);
-  return collective_s - hidden * std::min(collective_s, product_s);
+  if (!overlap.model) return collective_s - hidden * std::min(collective_s, product_s);
+  const double both = overlap.together_s({hidden * product_s, hidden * collective_s, 0, 0});
+  return (1 - hidden) * collective_s + both - hidden * product_s;
 }
 
 namespace {

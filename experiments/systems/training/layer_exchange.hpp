@@ -14,8 +14,8 @@ hw::GroupCost attention_exchange(const TrainingMachine& machine, const LayerShar
                                  std::int64_t key_value_bytes, double attention_s, bool backward);
 
 /// Of a gather's or scatter's time, what is not hidden by the products beside it (`product_s`), cut into a piece a
-/// rank: the first piece travels alone, the others while a piece is multiplied.
-double exposed_beside(double collective_s, double product_s, std::int64_t ranks);
+/// rank: the first piece travels alone, the others while a piece is multiplied, and both slow down as `overlap` says.
+double exposed_beside(const Overlap& overlap, double collective_s, double product_s, std::int64_t ranks);
 
 /// The products that read what a gather brings, or the one that makes what a scatter sums; casts and views
 /// between are looked through. Empty for another op.

@@ -90,6 +90,11 @@ hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std
   return hw::rank_group(machine.fabric(), ranks, stride);
 }
 
+Overlap overlap(const TrainingMachine& machine, const hw::RankGroup& group) {
+  return {machine.interference,
+          group.ranks > group.in_node ? hw::CollectiveReach::network : hw::CollectiveReach::node};
+}
+
 hw::GroupCost collective(const TrainingMachine& machine, hw::LibraryCall call, const hw::RankGroup& group, double bytes,
                          const NodeNics* nics) {
   if (nics == nullptr && leaves(machine, group)) nics = &machine.spine->nics;

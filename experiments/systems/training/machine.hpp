@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hw/device/device.hpp"
+#include "hw/interference/interference.hpp"
 #include "hw/network/node_collective.hpp"
 #include "hw/parts/link_part.hpp"
 #include "policies/offload/offload.hpp"
@@ -99,6 +100,7 @@ struct TrainingMachine {
   std::int64_t context_bytes = 0;  ///< of a device, before any tensor: the driver's context, libraries' workspaces
   LaunchHost host;
   InSitu in_situ;
+  std::shared_ptr<const hw::Interference> interference;  ///< of work that runs at once; none: nothing is slowed
 
   /// With the adapters that a group uses between nodes; none: the machine's.
   hw::NodeFabric fabric(const NodeNics* own = nullptr) const {
@@ -124,6 +126,18 @@ const NodeNics* group_nics(const TrainingMachine& machine, std::int64_t first, s
 
 /// Members of a group that are `stride` ranks apart, the first one at a node's begin.
 hw::RankGroup rank_group(const TrainingMachine& machine, std::int64_t ranks, std::int64_t stride);
+
+/// How work that a device does at once slows down, with the collectives of one group.
+struct Overlap {
+  std::shared_ptr<const hw::Interference> model;  ///< none: nothing is slowed
+  hw::CollectiveReach reach = hw::CollectiveReach::node;
+
+  /// Seconds until work that takes `alone_s` by itself is done, all of it started at once.
+  double together_s(const hw::PerActivity& alone_s) const {
+    return model ? hw::together_s(*model, alone_s, reach) : hw::longest_s(alone_s);
+  }
+};
+Overlap overlap(const TrainingMachine& machine, const hw::RankGroup& group);
 
 /// A collective on `bytes` (as library_collective has them) in a group, all such groups at once, as in_situ has it.
 /// `nics`: adapters that it uses between nodes; none: the machine's.

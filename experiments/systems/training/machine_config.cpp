@@ -143,6 +143,18 @@ void read_irregular(const Node& machine, const MachineParams& params, Reading& t
   }
 }
 
+/// How work that runs at once slows down; a machine says it once.
+void read_interference(const Node& machine, const MachineParams& params, Reading& to, sim::Faults& faults) {
+  if (!params.interference.make) return;
+  std::shared_ptr<const hw::Interference> model = params.interference.make();
+  const sim::Origin where = place_of(machine, "interference");
+  if (const auto why = model->fault()) return faults.add(where, *why);
+  if (hw::slows_nothing(*model)) return;
+  if (params.in_situ.overlapped != 1)
+    faults.add(where, "expected `none` beside in_situ.overlapped, which slows collectives beside kernels too");
+  to.machine.interference = std::move(model);
+}
+
 }  // namespace
 
 TrainingMachine read_training_machine(const Node& node, const MachineParams& params,
@@ -152,6 +164,7 @@ TrainingMachine read_training_machine(const Node& node, const MachineParams& par
   read_devices(node, params, unlike, to, faults);
   read_links(node, params, to, faults);
   read_irregular(node, params, to, faults);
+  read_interference(node, params, to, faults);
   const HostParams& host = params.host;
   machine.host = {host.operator_s, host.view_s, host.backward_s, host.collective_s};
   const InSituParams& in_situ = params.in_situ;

@@ -106,13 +106,14 @@ class Pricer {
 
   /// Gathers and scatters run beside the products that they feed or that feed them; a product hides one at a time.
   void hide_collectives(std::vector<PassCost>& ops) const {
+    const Overlap own = overlap(machine_, rank_group(machine_, share_.tensor, 1));
     std::vector<double> left;
     for (const PassCost& cost : ops) left.push_back(cost.kernel_s);
     for (const OpId id : graph_.ops()) {
       double beside = 0;
       for (const OpId product : products_beside(graph_, id)) beside += std::exchange(left[index(product)], 0);
       double& collective = ops[index(id)].collective_s;
-      if (beside > 0) collective = exposed_beside(collective, beside, share_.tensor);
+      if (beside > 0) collective = exposed_beside(own, collective, beside, share_.tensor);
     }
   }
 

@@ -50,22 +50,25 @@ void add_layers(const PartCosts& layer, const Plan& plan, std::int64_t count, st
   chunk.kept_bytes += (count - again) * layer.saved_bytes + again * left;
 }
 
-/// What of an exchange of rows the kernels of another micro-batch, so many seconds, do not hide.
-void hide_exchange(const TrainingMachine& machine, double kernels_s, double exchange_s, PassCost& pass) {
-  pass.collective_s += std::max(0.0, exchange_s / machine.in_situ.overlapped - kernels_s) - exchange_s;
+/// What an exchange of rows adds to the kernels of another micro-batch, so many seconds, that it runs beside.
+void hide_exchange(const TrainingMachine& machine, const Overlap& overlap, double kernels_s, double exchange_s,
+                   PassCost& pass) {
+  const double both = overlap.together_s({kernels_s, exchange_s / machine.in_situ.overlapped, 0, 0});
+  pass.collective_s += both - kernels_s - exchange_s;
 }
 
 /// Each pass has one of another micro-batch beside it, which is about as long.
 void overlap_exchanges(const TrainingMachine& machine, const Plan& plan, ChunkCosts& chunk) {
   if (!plan.overlap_experts || plan.micro_batches < 2) return;
+  const Overlap beside = overlap(machine, rank_group(machine, plan.experts, 1));
   const auto alone = [](const PassCost& pass) { return pass.kernel_s + pass.collective_s - pass.exchange_s; };
-  hide_exchange(machine, alone(chunk.forward), chunk.forward.exchange_s, chunk.forward);
+  hide_exchange(machine, beside, alone(chunk.forward), chunk.forward.exchange_s, chunk.forward);
   // The backward pass runs as a whole; its exchanges are with what it runs again and with inputs' gradients.
   PassCost backward = chunk.again;
   backward += chunk.backward_input;
   backward += chunk.backward_weight;
   for (PassCost* pass : {&chunk.again, &chunk.backward_weight}) pass->collective_s -= pass->exchange_s;
-  hide_exchange(machine, alone(backward), backward.exchange_s, chunk.backward_input);
+  hide_exchange(machine, beside, alone(backward), backward.exchange_s, chunk.backward_input);
   chunk.backward_input.collective_s += chunk.again.exchange_s + chunk.backward_weight.exchange_s;
 }
 
@@ -193,6 +196,16 @@ bool has_copies(const ModelCosts& model, const Plan& plan) {
   return plan.copies() > 1 || (plan.expert_copies() > 1 && model.part(PartName::layer).experts.parameters > 0);
 }
 
+double beside_pass_s(const StageCosts& stage, const hw::PerActivity& beside_s, double pass_s) {
+  double layers = 0;
+  for (const ChunkCosts& chunk : stage.chunks) layers += static_cast<double>(chunk.layers);
+  const double one = 1 / std::max(1.0, layers), longest = hw::longest_s(beside_s);
+  hw::PerActivity at_once = beside_s;
+  for (double& time : at_once) time *= 1 - one;
+  at_once[index(hw::Activity::kernels)] = pass_s * (1 - one);
+  return longest > 0 ? one * (pass_s + longest) + stage.chunks.front().overlap.together_s(at_once) : pass_s;
+}
+
 StageCosts slowed(StageCosts stage, double slower) {
   for (ChunkCosts& chunk : stage.chunks) {
     for (PassCost* pass : {&chunk.forward, &chunk.again, &chunk.backward_input, &chunk.backward_weight})
@@ -205,19 +218,25 @@ StageCosts slowed(StageCosts stage, double slower) {
 }
 
 double ChunkCosts::forward_s() const {
-  return forward_host.pass_s(std::max(forward.length_s(), gathers_beside_s)) + gathers_exposed_s;
+  return forward_host.pass_s(overlap, forward.length_s(), gathers_beside_s) + gathers_exposed_s;
 }
 
 double ChunkCosts::backward_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  return backward_host.pass_s(std::max(sum.length_s(), gathers_beside_s + scatters_beside_s)) + scatters_exposed_s;
+  return backward_host.pass_s(overlap, sum.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
 }
 
 double ChunkCosts::host_waits_s() const {
   ChunkCosts without = *this;
   without.forward_host = without.backward_host = {};
+  return forward_s() - without.forward_s() + backward_s() - without.backward_s();
+}
+
+double ChunkCosts::interference_s() const {
+  ChunkCosts without = *this;
+  without.overlap.model.reset();
   return forward_s() - without.forward_s() + backward_s() - without.backward_s();
 }
 
@@ -231,11 +250,12 @@ double ChunkCosts::backward_waits_s() const {
 double ChunkCosts::backward_input_s() const {
   PassCost sum = again;
   sum += backward_input;
-  return std::max(sum.length_s(), gathers_beside_s);
+  return overlap.together_s({sum.length_s(), gathers_beside_s, 0, 0});
 }
 
 double ChunkCosts::backward_weight_s() const {
-  return std::max(backward_weight.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
+  return overlap.together_s({backward_weight.length_s(), gathers_beside_s + scatters_beside_s, 0, 0}) +
+         scatters_exposed_s;
 }
 
 double ChunkCosts::collective_s() const {
@@ -275,6 +295,7 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
   stage.chunks.reserve(static_cast<std::size_t>(plan.chunks));
   for (std::int64_t c = 0; c < plan.chunks; ++c) {
     ChunkCosts chunk;
+    chunk.overlap = overlap(machine, copies.dense);
     // What does not divide goes to the chunks that have no edge: the first stage's later ones, the others' earlier
     // ones.
     const std::int64_t chunks = plan.chunks - c;
@@ -320,8 +341,8 @@ StageCosts stage_costs(const ModelCosts& model, const TrainingMachine& machine, 
     if (plan.zero != Zero::weights)
       stage.gathers_s = send(hw::LibraryCall::all_gather, held.dense.weight_bytes, held.experts.weight_bytes);
     if (plan.overlap_gathers) {  // beside the first forward pass of the next step: a layer waits for its own weights
-      const double forward = stage.forward_s(), one = 1 / std::max(1.0, static_cast<double>(layers));
-      stage.gathers_s = std::max(stage.gathers_s + forward * one, stage.gathers_s * one + forward) - forward;
+      const double forward = stage.forward_s();
+      stage.gathers_s = beside_pass_s(stage, {0, stage.gathers_s, 0, 0}, forward) - forward;
     }
     const auto share = static_cast<double>(plan.copies()), expert_share = static_cast<double>(plan.expert_copies());
     stage.optimizer_s = held.dense.optimizer.kernel_s / share + held.experts.optimizer.kernel_s / expert_share;

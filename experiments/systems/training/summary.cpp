@@ -69,6 +69,14 @@ const FigureTable<StageSource>& stage_table() {
          for (const ChunkCosts& chunk : s.costs().chunks) waits += chunk.host_waits_s();
          return waits * static_cast<double>(s.of.result.plan.micro_batches);
        }},
+      {"interference_s", "s",
+       "Time of a step by which passes of the stage are longer because kernels slow down beside copies to and from the "
+       "host and beside gathers and sums of the model's copies (machine.interference).",
+       [](const S& s) {
+         double longer = 0;
+         for (const ChunkCosts& chunk : s.costs().chunks) longer += chunk.interference_s();
+         return longer * static_cast<double>(s.of.result.plan.micro_batches);
+       }},
       {"memory_moment", "",
        "When a rank of the stage is fullest: `passes`, when most activations are kept; `last_gradients`, when the "
        "backward pass ends; `update`, during the optimizer step.",
