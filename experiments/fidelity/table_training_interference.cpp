@@ -3,8 +3,8 @@
 //
 // Rows with one kind of work say what it takes alone: a line through them gives copies and collectives of every other
 // row of the cluster, and how many times as fast as the part's own model products are. Rows with several are
-// predicted, once by `shares`, whose constants are fitted on every fifth of them, and once by Mist's published
-// `factors`.
+// predicted by `shares`, whose constants are fitted on every fifth of them, by Mist's published `factors`, and with
+// nothing slowed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,6 +27,8 @@ namespace interference_table {
 using hw::PerActivity;
 
 constexpr const char* kMegabytes[] = {"", "gpu_to_gpu_mbytes", "cpu_to_gpu_mbytes", "gpu_to_cpu_mbytes"};
+
+constexpr const char* kShares = "together";  // the metric of the model whose constants are fitted here
 
 /// Machines that Mist measured on: what they share, and whose factors stand for them. Nodes of one count are not those
 /// of another: copies alone differ by a tenth.
@@ -86,8 +88,7 @@ class InterferenceTable final : public TableKind {
     const Lines lines = alone_lines(table);
     const std::map<std::string, double> speeds = product_speeds(table, parts);
     std::map<const Machine*, std::size_t> rows;
-    for (const char* metric : {"together", "factors"}) {
-      const bool factors = std::string_view(metric) != "together";
+    for (const char* metric : {kShares, "factors", "none"}) {
       rows.clear();
       out.each_row(metric, table, [&](std::size_t row) {
         const PerActivity sizes = sizes_of(table, row);
@@ -114,7 +115,7 @@ class InterferenceTable final : public TableKind {
         }
         const auto reach =
             table.count(row, "inter_group_size") > 1 ? hw::CollectiveReach::network : hw::CollectiveReach::node;
-        const auto model = factors ? published(machine->platform) : hw::make_shares(machine->shares);
+        const auto model = metric == kShares ? hw::make_shares(machine->shares) : shipped(metric, *machine);
         constexpr const char* kHowMany[] = {"", "", "two at once", "three at once", "four at once"};
         out.add(metric, row, table.number(row, "latency_ms"), hw::together_s(*model, alone, reach),
                 {machine->regime, kHowMany[several], rows[machine]++ % 5 == 0 ? "fitted" : "not fitted"});
@@ -179,11 +180,11 @@ class InterferenceTable final : public TableKind {
     return hw::make_cost_model("tiled", gpu.part)->cost({hw::OpClass::ffn_up, hw::DType::fp16, shape}).time_s * 1e3;
   }
 
-  static std::unique_ptr<hw::Interference> published(const char* platform) {
+  /// A model of that name; `factors` as published for the machine.
+  static std::unique_ptr<hw::Interference> shipped(const char* name, const Machine& machine) {
     sim::Node params = sim::Node::object();
-    params.set("platform", sim::Node::string(platform));
-    return shipped_policy<hw::InterferenceRegistry>(hw::register_interference, "interference", "factors", params)
-        .make();
+    if (name == std::string_view("factors")) params.set("platform", sim::Node::string(machine.platform));
+    return shipped_policy<hw::InterferenceRegistry>(hw::register_interference, "interference", name, params).make();
   }
 };
 

@@ -58,6 +58,16 @@ std::string host_text(const Node& summary) {
                      sim::humanise(used, Unit::bytes), of, sim::humanise(waits, Unit::seconds));
 }
 
+/// What work that runs at once costs the passes; nothing where that slows nothing.
+std::string interference_text(const Node& summary) {
+  double longer = 0;
+  for (const Node& stage : summary.at("stages")->items())
+    longer = std::max(longer, number_at(stage, "interference_s"));
+  if (longer <= 0) return "";
+  return fmt::format("at once      passes of a stage take {} a step longer beside collectives and copies\n",
+                     sim::humanise(longer, Unit::seconds));
+}
+
 }  // namespace
 
 std::string training_table(const Node& summary) {
@@ -78,6 +88,7 @@ std::string training_table(const Node& summary) {
   if (summary.at("memory_bytes.reserved") != nullptr)
     out += fmt::format("reserved     {} by PyTorch's allocator\n", bytes(summary, "memory_bytes.reserved"));
   out += host_text(summary);
+  out += interference_text(summary);
   if (summary.at("experts.busiest") != nullptr)
     out += fmt::format("experts      the busiest of {:.0f} ranks has {:.2f} times the mean's rows; all wait for it\n",
                        number_at(summary, "plan.expert_parallel"), number_at(summary, "experts.busiest"));
