@@ -31,6 +31,10 @@ StepPredictor::StepPredictor(const PartShelf& parts, const hw::GpuParams& gpu, c
   machine_.device = hw::device_of(hw::with_attention(gpu, system.attention.value_or(gpu.attention.library)));
   machine_.node_devices = system.node_gpus;
   if (const auto* nic = parts.find<hw::NicPart>(system.nic)) machine_.nics = training::NodeNics{nic->part, system.nics};
+  if (system.network_message && machine_.nics) {
+    hw::NicPart& nic = machine_.nics->nic;
+    nic.bandwidth *= *system.network_message / hw::achieved_bandwidth(nic);
+  }
   machine_.host = system.host;
   machine_.in_situ = system.in_situ;
   machine_.host_link = system.host_link;
@@ -114,17 +118,15 @@ std::vector<double> cell_numbers(const std::string& cell, char mark) {
   return all;
 }
 
-std::vector<std::int64_t> StepPredictor::balanced_layers(const MeasuredStep& step) {
+std::optional<training::StageDivision> StepPredictor::balanced(const MeasuredStep& step) {
   std::optional<std::string> obstacle;
   const training::Plan plan = training::make_plan(step.plan, step.gpus, step.global_batch, obstacle);
   Trained& model = trained(step.model);
   for (std::int64_t s = 0; s < plan.pipeline && !obstacle; ++s)
     obstacle = model.table->obstacle(plan.of_stage(s).share());
-  if (obstacle) return {};
+  if (obstacle) return std::nullopt;
   const std::int64_t layers = model.table->layers();
-  const auto division =
-      training::divide_stages(*model.table, machine_, plan, layers, layers, training::StageAgain::as_planned);
-  return division ? division->layers : std::vector<std::int64_t>{};
+  return training::divide_stages(*model.table, machine_, plan, layers, layers);
 }
 
 std::int64_t StepPredictor::Prediction::most_allocated() const {

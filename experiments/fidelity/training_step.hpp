@@ -11,6 +11,7 @@
 #include "experiments/fidelity/part_shelf.hpp"
 #include "experiments/systems/training/reserved.hpp"
 #include "experiments/systems/training/run.hpp"
+#include "experiments/systems/training/stage_division.hpp"
 #include "models/builders/builder.hpp"
 
 namespace orrery::experiments {
@@ -71,6 +72,9 @@ struct MeasuredSystem {
   training::InSitu in_situ;
   std::optional<hw::LinkPart> host_link;
   std::optional<hw::AttentionLibrary> attention;  ///< none: the part's own
+  /// Bytes/s of a large message over the network, one pair of devices at a time, as measured: what each of `nics` has;
+  /// none: as the adapter has it.
+  std::optional<double> network_message;
 };
 
 /// Predicts steps on one part; graphs and costs are kept from one to the next.
@@ -95,9 +99,9 @@ class StepPredictor {
   /// Whether predictions say what PyTorch's allocator reserves.
   void tell_reserved() { tell_reserved_ = true; }
   /// Nothing, with `why`, where the plan does not fit the model or the devices.
-  /// Layers of each stage of a plan that somebody balanced, its recomputation given (stage_division.hpp). Empty where
-  /// no division has them all.
-  std::vector<std::int64_t> balanced_layers(const MeasuredStep& step);
+  /// Layers of each stage of a plan that somebody balanced, and the fewest of them that run again for it to fit
+  /// (stage_division.hpp). Nothing where no division fits.
+  std::optional<training::StageDivision> balanced(const MeasuredStep& step);
   std::optional<Prediction> predict(const MeasuredStep& step, std::string& why);
 
  private:

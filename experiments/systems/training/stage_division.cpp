@@ -65,14 +65,6 @@ std::optional<Option> fitting(CostTable& table, const TrainingMachine& machine, 
   return best;
 }
 
-/// Stage `s` with so many layers, of which so many run again as the plan says.
-std::optional<Option> planned(CostTable& table, const TrainingMachine& machine, const Plan& plan, std::int64_t s,
-                              std::int64_t layers) {
-  const Plan own = plan.of_stage(s);
-  return option_of(stage_costs(table.costs(own.share()), machine, own, s, layers), layers, own.again(s, layers),
-                   plan.host_shares(s));
-}
-
 /// Leaves those out whose passes and update another of as many layers does as fast.
 void keep_unbeaten(StageOptions& same) {
   std::stable_sort(same.begin(), same.end(), [](const Option& a, const Option& b) {
@@ -171,9 +163,7 @@ std::optional<StageDivision> divide(const std::vector<StagePrices>& stages, cons
          ++count) {
       StageOptions same;
       for (const Plan& choice : plans)
-        if (const auto option = again == StageAgain::as_planned
-                                    ? planned(table, machine, choice, s, count)
-                                    : fitting(table, machine, choice, s, count, again == StageAgain::fewest_that_fit))
+        if (const auto option = fitting(table, machine, choice, s, count, again == StageAgain::fewest_that_fit))
           same.push_back(*option);
       keep_unbeaten(same);
       for (const Option& option : same) {

@@ -11,8 +11,8 @@
 
 namespace orrery::experiments::training {
 
-/// How many of a stage's layers run again: the fewest with which it fits its device, none, or as the plan has it.
-enum class StageAgain : std::uint8_t { fewest_that_fit, none, as_planned };
+/// How many of a stage's layers run again: the fewest with which it fits its device, or none.
+enum class StageAgain : std::uint8_t { fewest_that_fit, none };
 
 /// Stages that differ.
 struct StageDivision {
