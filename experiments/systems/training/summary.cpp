@@ -70,8 +70,8 @@ const FigureTable<StageSource>& stage_table() {
          return waits * static_cast<double>(s.of.result.plan.micro_batches);
        }},
       {"interference_s", "s",
-       "Time of a step by which passes of the stage are longer because kernels slow down beside copies to and from the "
-       "host and beside gathers and sums of the model's copies (machine.interference).",
+       "Time of a step by which the stage's passes are longer because work runs at once: kernels, copies to and from "
+       "the host, gathers and sums (machine.interference).",
        [](const S& s) {
          double longer = 0;
          for (const ChunkCosts& chunk : s.costs().chunks) longer += chunk.interference_s();

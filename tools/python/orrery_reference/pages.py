@@ -181,11 +181,13 @@ def hardware(declared: Declared) -> str:
         listed = table(["part", "is"], [[f"`{c['name']}`", c["doc"]] for c in components])
         parts.append(f"## Parts of kind `{kind}`\n\n{listed}\n{fields_table(components[0]['fields'])}")
     costs = ["## Cost models\n\n`machine.cost` of a config.\n", *component_sections(declared.of("cost_model"))]
+    interference = ["## Interference models\n\n`machine.interference` of a training config: [what it does](../explain/interference.md).\n",
+                    *component_sections(declared.of("interference"))]
     about = """
 The parts of the catalog by kind, and the fields of a part's file. `orrery describe PART` prints the values of a part, with the
 source of each. A part is named `catalog:NAME` (or `NAME`) in a config, or by the path of a file of the same form.
 """
-    return page("Hardware parts and cost models", about, *parts, *costs)
+    return page("Hardware parts and cost models", about, *parts, *costs, *interference)
 
 
 def models(declared: Declared) -> str:
