@@ -162,6 +162,12 @@ double CsvTable::number(std::size_t row, std::string_view name) const {
   return value;
 }
 
+double CsvTable::positive(std::size_t row, std::string_view name) const {
+  const double value = number(row, name);
+  if (!(value > 0) || std::isinf(value)) throw_cell(row, name, "a number above 0");
+  return value;
+}
+
 std::int64_t CsvTable::integer(std::size_t row, std::string_view name) const {
   const double value = number(row, name);
   if (value != std::floor(value) || std::abs(value) > 9e15) throw_cell(row, name, "a whole number");

@@ -38,6 +38,8 @@ class CsvTable {
   std::vector<std::string> columns() const;  ///< names, sorted
   /// Throws sim::ConfigError for a column that is not there or a cell that is no number; other rows do not matter.
   double number(std::size_t row, std::string_view column) const;
+  /// A finite number above 0.
+  double positive(std::size_t row, std::string_view column) const;
   std::int64_t integer(std::size_t row, std::string_view column) const;
   /// A whole number of at least `least`: sizes, counts.
   std::int64_t count(std::size_t row, std::string_view column, std::int64_t least = 1) const;

@@ -7,7 +7,6 @@
 // nothing slowed.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -28,7 +27,7 @@ using hw::PerActivity;
 
 constexpr const char* kMegabytes[] = {"", "gpu_to_gpu_mbytes", "cpu_to_gpu_mbytes", "gpu_to_cpu_mbytes"};
 
-constexpr const char* kShares = "together";  // the metric of the model whose constants are fitted here
+constexpr std::string_view kShares = "together";  // the metric of the model whose constants are fitted here
 
 /// Machines that Mist measured on: what they share, and whose factors stand for them. Nodes of one count are not those
 /// of another: copies alone differ by a tenth.
@@ -88,7 +87,7 @@ class InterferenceTable final : public TableKind {
     const Lines lines = alone_lines(table);
     const std::map<std::string, double> speeds = product_speeds(table, parts);
     std::map<const Machine*, std::size_t> rows;
-    for (const char* metric : {kShares, "factors", "none"}) {
+    for (const std::string_view metric : {kShares, std::string_view("factors"), std::string_view("none")}) {
       rows.clear();
       out.each_row(metric, table, [&](std::size_t row) {
         const PerActivity sizes = sizes_of(table, row);
@@ -139,7 +138,8 @@ class InterferenceTable final : public TableKind {
         std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x < b.x; });
     if (most->x >= 4 * least->x) return sim::fit_relative_line(points);
     double sum = 0, squares = 0;
-    for (const sim::LinePoint& point : points) sum += point.x / point.y, squares += std::pow(point.x / point.y, 2);
+    for (const sim::LinePoint& point : points)
+      sum += point.x / point.y, squares += (point.x / point.y) * (point.x / point.y);
     return {.slope = sum / squares};
   }
 
@@ -149,7 +149,7 @@ class InterferenceTable final : public TableKind {
       const PerActivity sizes = sizes_of(table, row);
       if (at_once(sizes) != 1) continue;
       for (std::size_t i = 1; i < hw::kActivities; ++i)
-        if (sizes[i] > 0) points[{cluster_of(table, row), i}].push_back({sizes[i], table.number(row, "latency_ms")});
+        if (sizes[i] > 0) points[{cluster_of(table, row), i}].push_back({sizes[i], table.positive(row, "latency_ms")});
     }
     Lines lines;
     for (const auto& [where, own] : points) lines[where] = alone_line(own);
@@ -165,7 +165,7 @@ class InterferenceTable final : public TableKind {
       if (at_once(sizes) != 1 || sizes[0] <= 0) continue;
       for (const Machine& machine : kMachines)
         if (const auto* gpu = parts.find<hw::GpuParams>(machine.part); gpu && table.text(row, "gpu") == machine.gpu) {
-          seen[machine.gpu].push_back(product_ms(*gpu, table, row) / table.number(row, "latency_ms"));
+          seen[machine.gpu].push_back(product_ms(*gpu, table, row) / table.positive(row, "latency_ms"));
           break;
         }
     }
@@ -181,10 +181,12 @@ class InterferenceTable final : public TableKind {
   }
 
   /// A model of that name; `factors` as published for the machine.
-  static std::unique_ptr<hw::Interference> shipped(const char* name, const Machine& machine) {
+  static std::unique_ptr<hw::Interference> shipped(std::string_view name, const Machine& machine) {
     sim::Node params = sim::Node::object();
-    if (name == std::string_view("factors")) params.set("platform", sim::Node::string(machine.platform));
-    return shipped_policy<hw::InterferenceRegistry>(hw::register_interference, "interference", name, params).make();
+    if (name == "factors") params.set("platform", sim::Node::string(machine.platform));
+    return shipped_policy<hw::InterferenceRegistry>(hw::register_interference, "interference", std::string(name),
+                                                    params)
+        .make();
   }
 };
 

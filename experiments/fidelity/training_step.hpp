@@ -98,10 +98,10 @@ class StepPredictor {
   };
   /// Whether predictions say what PyTorch's allocator reserves.
   void tell_reserved() { tell_reserved_ = true; }
-  /// Nothing, with `why`, where the plan does not fit the model or the devices.
   /// Layers of each stage of a plan that somebody balanced, and the fewest of them that run again for it to fit
   /// (stage_division.hpp). Nothing where no division fits.
   std::optional<training::StageDivision> balanced(const MeasuredStep& step);
+  /// Nothing, with `why`, where the plan does not fit the model or the devices.
   std::optional<Prediction> predict(const MeasuredStep& step, std::string& why);
 
  private:

@@ -43,8 +43,9 @@ struct FactorsParams {
     return sim::FieldTable{
         sim::field("platform", &F::platform, "Platform whose published factors are used."),
         sim::field("factors", &F::factors, sim::Unit::ratio, sim::between(1, 1e6),
-                   "28 factors in place of the platform's: four of all work at once (kernels, collective, to_device, "
-                   "to_host), then sets of three, then pairs; empty: the platform's.")};
+                   "28 factors in place of the platform's; empty: the platform's. With K for kernels, C for the "
+                   "collective, D and H for copies to the device and the host: KCDH, KCD, KCH, KDH, CDH, KC, KD, KH, "
+                   "CD, CH, DH.")};
   }
 };
 

@@ -32,7 +32,7 @@ std::unique_ptr<Interference> shares(const std::string& parameters = "{}") {
   return model(R"({"policy": "shares", "shares": )" + parameters + "}");
 }
 
-std::string seconds_text(const std::array<double, 6>& shares) {
+std::string shares_text(const std::array<double, 6>& shares) {
   constexpr std::array kNames{"node_collective", "network_collective", "network_link",
                               "host_copy",       "host_collective",    "host_kernels"};
   std::string text = "{";
@@ -41,7 +41,7 @@ std::string seconds_text(const std::array<double, 6>& shares) {
   return text + "}";
 }
 
-constexpr double kAll = 1e-12;
+constexpr double kRounding = 1e-12;
 
 }  // namespace
 
@@ -114,14 +114,14 @@ TEST_CASE("interference: shares never gain by company, nor lose more than one af
   for (int round = 0; round < 300; ++round) {
     std::array<double, 6> parameters{};
     for (double& value : parameters) value = std::round(share(random) * 100) / 100;
-    const auto own = shares(seconds_text(parameters));
+    const auto own = shares(shares_text(parameters));
     PerActivity alone{};
     for (double& value : alone) value = random() % 4 == 0 ? 0 : time(random);
     for (const CollectiveReach reach : {node, network}) {
       const double together = together_s(*own, alone, reach);
       const double sum = std::accumulate(alone.begin(), alone.end(), 0.0);
-      CHECK(together >= longest_s(alone) * (1 - kAll));
-      CHECK(together <= sum * (1 + kAll));
+      CHECK(together >= longest_s(alone) * (1 - kRounding));
+      CHECK(together <= sum * (1 + kRounding));
       // Twice as much of all takes twice as long.
       PerActivity twice = alone;
       for (double& value : twice) value *= 2;

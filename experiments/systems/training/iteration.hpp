@@ -51,12 +51,14 @@ struct ChunkCosts {
   /// The halves of a backward pass that is split: each gathers the weights that it reads or whose gradients it makes.
   double backward_input_s() const;
   double backward_weight_s() const;
-  /// Of the backward pass: kernels wait for what goes on beside them.
+  /// Of the backward pass: kernels wait for what goes on beside them; that they are slowed is no waiting.
   double backward_waits_s() const;
-  /// Of both passes: kernels wait for what is on its way to the host or back.
+  /// Of both passes: kernels wait for what is on its way to the host or back, as fast as it is alone.
   double host_waits_s() const;
-  /// Of both passes: what runs at once slows down.
+  /// Of both passes, run whole: what runs at once slows down.
   double interference_s() const;
+  /// The same without that.
+  ChunkCosts unslowed() const;
   /// What a micro-batch takes in collectives of tensor parallelism, and in running its forward pass again (without
   /// the collectives of that).
   double collective_s() const;
@@ -91,8 +93,9 @@ struct StageCosts {
   }
 };
 
-/// A pass of the stage that takes `pass_s`, and work that begins or is wanted layer by layer beside it: what a layer
-/// takes of both, and the other layers at once. `beside_s`: of all layers, alone.
+/// A pass of the stage, and work that begins or is wanted layer by layer beside it: one layer's pass, one layer's work
+/// without a pass beside it, and between them the other layers' passes and work at once. `beside_s`: of all layers,
+/// alone.
 double beside_pass_s(const StageCosts& stage, const hw::PerActivity& beside_s, double pass_s);
 /// A stage whose passes take so many times as long.
 StageCosts slowed(StageCosts stage, double slower);

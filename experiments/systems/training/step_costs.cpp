@@ -199,11 +199,13 @@ bool has_copies(const ModelCosts& model, const Plan& plan) {
 double beside_pass_s(const StageCosts& stage, const hw::PerActivity& beside_s, double pass_s) {
   double layers = 0;
   for (const ChunkCosts& chunk : stage.chunks) layers += static_cast<double>(chunk.layers);
-  const double one = 1 / std::max(1.0, layers), longest = hw::longest_s(beside_s);
+  if (hw::longest_s(beside_s) <= 0) return pass_s;
+  const double one = 1 / std::max(1.0, layers);
   hw::PerActivity at_once = beside_s;
   for (double& time : at_once) time *= 1 - one;
   at_once[index(hw::Activity::kernels)] = pass_s * (1 - one);
-  return longest > 0 ? one * (pass_s + longest) + stage.chunks.front().overlap.together_s(at_once) : pass_s;
+  const Overlap& overlap = stage.chunks.front().overlap;
+  return one * (pass_s + overlap.together_s(beside_s)) + overlap.together_s(at_once);
 }
 
 StageCosts slowed(StageCosts stage, double slower) {
@@ -228,15 +230,21 @@ double ChunkCosts::backward_s() const {
   return backward_host.pass_s(overlap, sum.length_s(), gathers_beside_s + scatters_beside_s) + scatters_exposed_s;
 }
 
+ChunkCosts ChunkCosts::unslowed() const {
+  ChunkCosts chunk = *this;
+  chunk.overlap.model.reset();
+  return chunk;
+}
+
 double ChunkCosts::host_waits_s() const {
-  ChunkCosts without = *this;
+  const ChunkCosts all = unslowed();
+  ChunkCosts without = all;
   without.forward_host = without.backward_host = {};
-  return forward_s() - without.forward_s() + backward_s() - without.backward_s();
+  return all.forward_s() - without.forward_s() + all.backward_s() - without.backward_s();
 }
 
 double ChunkCosts::interference_s() const {
-  ChunkCosts without = *this;
-  without.overlap.model.reset();
+  const ChunkCosts without = unslowed();
   return forward_s() - without.forward_s() + backward_s() - without.backward_s();
 }
 
@@ -244,7 +252,7 @@ double ChunkCosts::backward_waits_s() const {
   PassCost sum = again;
   sum += backward_input;
   sum += backward_weight;
-  return backward_s() - sum.length_s();
+  return unslowed().backward_s() - sum.length_s();
 }
 
 double ChunkCosts::backward_input_s() const {
