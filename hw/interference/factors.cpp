@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hw/interference/interference.hpp"
+#include "sim/base/enum_names.hpp"
 
 namespace orrery::hw {
 namespace {
@@ -58,7 +59,7 @@ class MeasuredFactors final : public Interference {
     std::size_t next = 0;
     for (const ActivitySet set : kSets)
       for (std::size_t i = 0; i < kActivities; ++i)
-        if ((set >> i & 1U) != 0) slower_[set][i] = factors[next++];
+        if (has(set, i)) slower_[set][i] = factors[next++];
   }
   PerActivity slower(ActivitySet running, CollectiveReach /*reach*/) const override { return slower_[running]; }
   std::optional<std::string> fault() const override {

@@ -38,7 +38,7 @@ bool slows_nothing(const Interference& model) {
     for (std::size_t set = 1; set < kActivitySets; ++set) {
       const PerActivity slower = model.slower(static_cast<ActivitySet>(set), reach);
       for (std::size_t i = 0; i < kActivities; ++i)
-        if ((set >> i & 1U) != 0 && slower[i] > 1) return false;
+        if (has(static_cast<ActivitySet>(set), i) && slower[i] > 1) return false;
     }
   return true;
 }

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 
-#include "sim/base/enum_names.hpp"
 #include "sim/base/registry.hpp"
 
 namespace orrery::hw {
@@ -33,13 +32,12 @@ constexpr std::size_t index(Activity activity) {
 constexpr ActivitySet activity_bit(Activity activity) {
   return static_cast<ActivitySet>(1U << static_cast<unsigned>(activity));
 }
+constexpr bool has(ActivitySet set, std::size_t activity) {
+  return (set >> activity & 1U) != 0;
+}
 
 /// Where the ranks of the collective are: it stays inside a node, or crosses the network.
 enum class CollectiveReach : std::uint8_t { node, network };
-constexpr auto enum_names(CollectiveReach) {
-  using enum CollectiveReach;
-  return sim::names<CollectiveReach>({{"node", node}, {"network", network}});
-}
 
 /// Contract: a pure function, cheap (planners ask millions of times), and at least 1 for every work of the set; what it
 /// says of others is not read. Alone, nothing is slowed.

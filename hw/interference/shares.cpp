@@ -14,7 +14,7 @@ PerActivity fair_speeds(const std::array<Shares, N>& resources, ActivitySet runn
   PerActivity speeds{};
   ActivitySet rising = running;
   while (rising != 0) {
-    const auto rises = [&](std::size_t i) { return (rising >> i & 1U) != 0; };
+    const auto rises = [&](std::size_t i) { return has(rising, i); };
     double level = 1;
     std::array<double, N> full_at{};
     for (std::size_t r = 0; r < N; ++r) {
@@ -29,7 +29,7 @@ PerActivity fair_speeds(const std::array<Shares, N>& resources, ActivitySet runn
       for (std::size_t i = 0; i < kActivities; ++i)
         if (rises(i) && full_at[r] <= level && resources[r][i] > 0) stays |= activity_bit(static_cast<Activity>(i));
     for (std::size_t i = 0; i < kActivities; ++i)
-      if ((stays >> i & 1U) != 0) speeds[i] = level;
+      if (has(stays, i)) speeds[i] = level;
     rising &= static_cast<ActivitySet>(~stays);
   }
   return speeds;
