@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "experiments/base/experiment.hpp"
-#include "experiments/systems/experts/prices.hpp"
+#include "experiments/experts/expert_times.hpp"
 #include "models/transformer/transformer.hpp"
 #include "sim/base/units.hpp"
 
@@ -102,7 +102,7 @@ std::vector<typename Registry::Choice> choose(const Registry& registry, const st
 /// Bytes of the weights of one expert, as published.
 double expert_bytes(const models::ModelConfig& model) {
   const models::Transformer t = models::build_transformer(model, model.dtype.value_or(hw::DType::bf16), 1);
-  return static_cast<double>(experts::expert_products(t).bytes(t.dtype));
+  return static_cast<double>(expert_products(t).bytes(t.dtype));
 }
 
 std::vector<std::int64_t> usual_slots(std::int64_t experts) {

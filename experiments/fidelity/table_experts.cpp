@@ -55,7 +55,7 @@ experts::Config decoding(const PartShelf& parts, const char* gpu, const char* mo
 double tokens_per_s(const experts::Config& config, double share) {
   const experts::Prices prices(config);
   const auto slots =
-      experts::layer_slots(config.expert_layers(), config.trace.experts, share, config.sections.policies.spread);
+      layer_slots(config.expert_layers(), config.trace.experts, share, config.sections.policies.spread);
   const experts::RunTotals totals = experts::play(config, prices, slots);
   return static_cast<double>(totals.steps) / (static_cast<double>(totals.time_ps) * 1e-12);
 }
@@ -81,7 +81,7 @@ class Placement final : public TableKind {
       params.set("rule", sim::Node::string(column == "front_loading" ? "uniform" : std::string(column)));
       config.sections.policies.cache =
           shipped_policy(policies::register_expert_caches, "expert_cache", "static", params);
-      if (column == "front_loading") config.sections.policies.spread = experts::SlotSpread::front;
+      if (column == "front_loading") config.sections.policies.spread = SlotSpread::front;
       out.each_row(column, table, [&](std::size_t row) {
         const double share = table.number(row, "gpu_expert_pct") / 100;
         out.add(column, row, table.number(row, column), tokens_per_s(config, share),

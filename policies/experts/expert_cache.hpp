@@ -21,6 +21,8 @@ struct ExpertCacheSetup {
   std::int64_t top_k = 1;    ///< experts that a token asks for
   /// All requests of the run, in order, for policies that know what comes; empty where nobody does.
   std::span<const std::uint16_t> future;
+  /// Requests of other tokens, by which a policy may see what is popular where it does not know what comes.
+  std::span<const std::uint16_t> past;
   /// Of nested weights every level of an expert is asked for, and kept, by itself: (layer * experts of a layer +
   /// expert)
   /// * levels + level is its number here, `sizes` has the slots that each takes. Empty: one each.

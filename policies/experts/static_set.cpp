@@ -1,5 +1,6 @@
 // A fixed set: some experts stay, the others pass through. Which, says `rule`: those that are most frequent in a
-// profile, which is the first tokens of the run itself; every n-th; a draw.
+// profile, which is the first tokens of the run itself, or other tokens where what comes is not known; every n-th; a
+// draw.
 #include <algorithm>
 #include <stdexcept>
 
@@ -25,7 +26,8 @@ struct StaticParams {
             "rule", &P::rule,
             "Which experts stay: the most frequent ones (frequency), every n-th (uniform), or a random set (random)."),
         sim::field("profile", &P::profile, sim::Unit::tokens, sim::at_least(1),
-                   "Number of tokens at the start of the run whose most frequent experts stay."),
+                   "Number of tokens at the start of the run whose most frequent experts stay; where what comes is not "
+                   "known, of tokens that were seen before."),
         sim::field("seed", &P::seed, sim::Unit::none, sim::at_least(0), "Seed of `random`.")};
   }
 };
@@ -34,9 +36,10 @@ struct StaticParams {
 std::vector<std::uint16_t> chosen(const StaticParams& params, const ExpertCacheSetup& setup) {
   std::vector<std::uint16_t> set;
   if (params.rule == StaticRule::frequency) {
-    need_future(setup, "static");
+    if (setup.past.empty()) need_future(setup, "static");
+    const std::span<const std::uint16_t> known = setup.past.empty() ? setup.future : setup.past;
     const auto profile = static_cast<std::size_t>(params.profile * setup.top_k);
-    set = by_frequency(setup.future.first(std::min(setup.future.size(), profile)), setup.experts);
+    set = by_frequency(known.first(std::min(known.size(), profile)), setup.experts);
   } else {
     for (std::int64_t e = 0; e < setup.experts; ++e) set.push_back(static_cast<std::uint16_t>(e));
     sim::RandomStream random(static_cast<std::uint64_t>(params.seed), "expert_cache/static");

@@ -204,9 +204,9 @@ TEST_CASE("experts: fewer active experts, batches, whole layers first", "[unit]"
   CHECK(number(front, "cache.hit_rate") == Approx(0.25));  // twelve layers of 48, whole
   CHECK(number(front, "cache.best_layer") == 1);
   CHECK(number(front, "cache.worst_layer") == 0);
-  CHECK(experts::layer_slots(3, 10, 0.5, experts::SlotSpread::even) == std::vector<std::int64_t>{5, 5, 5});
-  CHECK(experts::layer_slots(3, 10, 0.5, experts::SlotSpread::front) == std::vector<std::int64_t>{10, 5, 0});
-  CHECK(experts::layer_slots(4, 10, 0.05, experts::SlotSpread::even) == std::vector<std::int64_t>{0, 1, 0, 1});
+  CHECK(layer_slots(3, 10, 0.5, SlotSpread::even) == std::vector<std::int64_t>{5, 5, 5});
+  CHECK(layer_slots(3, 10, 0.5, SlotSpread::front) == std::vector<std::int64_t>{10, 5, 0});
+  CHECK(layer_slots(4, 10, 0.05, SlotSpread::even) == std::vector<std::int64_t>{0, 1, 0, 1});
 }
 
 TEST_CASE("experts: what does not fit is infeasible, with the reason", "[unit]") {

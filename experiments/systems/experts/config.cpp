@@ -17,32 +17,17 @@ using sim::Node;
 
 constexpr std::string_view kCatalog = "catalog:";
 
-std::optional<hw::Device> read_device(const Node& choice, const std::string& part, const Node& changes, Config& config,
-                                      const sim::Origin& cost, sim::Faults& faults) {
-  const Node entry = read_part_entry(choice, part, config.inputs, faults);
-  if (!entry.is_object()) return std::nullopt;
-  const auto parsed = hw::parse_computing_part(entry, changes, faults);
-  if (!parsed) return std::nullopt;
-  return hw::make_device(parsed->name, parsed->part, config.sections.machine.cost, cost, faults);
-}
-
 void read_machine(const Node& machine, Config& config, sim::Faults& faults) {
   const MachineParams& params = config.sections.machine;
   const sim::Origin cost = place_of(machine, "cost");
-  config.gpu = read_device(machine, params.part, params.override_, config, cost, faults);
+  const Node entry = read_part_entry(machine, params.part, config.inputs, faults);
+  if (entry.is_object())
+    if (const auto parsed = hw::parse_computing_part(entry, params.override_, faults))
+      config.gpu = hw::make_device(parsed->name, parsed->part, params.cost, cost, faults);
   if (config.gpu && config.gpu->kind() != "gpu")
     faults.add(place_of(machine, "part"), fmt::format("expected a GPU, got a part of kind {}", config.gpu->kind()));
-  const Node host = section(machine, "host");
-  if (!params.host.part.empty()) {
-    config.host = read_device(host, params.host.part, params.host.override_, config, cost, faults);
-    if (config.host && config.host->kind() != "cpu")
-      faults.add(place_of(host, "part"), fmt::format("expected a CPU, got a part of kind {}", config.host->kind()));
-  }
-  if (const auto link = read_named_part<hw::LinkPart>(params.link, place_of(machine, "link"), config.inputs, faults))
-    config.link = *link;
-  if (!params.storage.empty())
-    config.storage =
-        read_named_part<hw::MemoryTier>(params.storage, place_of(machine, "storage"), config.inputs, faults);
+  static_cast<ExpertHome&>(config) =
+      read_expert_home(machine, params.host, params.link, params.storage, params.cost, cost, config.inputs, faults);
   if (params.ranks * params.devices > params.node.devices)
     config.nic =
         read_named_part<hw::NicPart>(params.node.nic, place_of(section(machine, "node"), "nic"), config.inputs, faults);

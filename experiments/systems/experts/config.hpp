@@ -10,50 +10,23 @@
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/node_params.hpp"
 #include "experiments/base/router_source.hpp"
+#include "experiments/experts/memory_params.hpp"
 #include "hw/cost/cost_model.hpp"
 #include "hw/parts/link_part.hpp"
 #include "hw/parts/memory_tier.hpp"
 #include "hw/parts/nic.hpp"
 #include "models/transformer/transformer.hpp"
-#include "policies/expert_order/expert_order.hpp"
 #include "policies/expert_placement/expert_placement.hpp"
-#include "policies/expert_schedule/expert_schedule.hpp"
-#include "policies/experts/expert_cache.hpp"
 #include "policies/token_groups/token_groups.hpp"
 
 namespace orrery::experiments::experts {
-
-struct HostParams {
-  std::string part;
-  sim::Node override_;
-  std::int64_t sockets = 1;
-  double efficiency = 1, layer_gap_s = 0;
-  std::optional<hw::WeightFormat> weights;
-  static constexpr auto fields() {
-    using H = HostParams;
-    using sim::Unit;
-    return sim::FieldTable{
-        names_part(sim::field("part", &H::part, Unit::reference, sim::any_value(),
-                              "CPU of the host, which computes experts; empty: the host only stores them.")),
-        sim::annotated(
-            sim::field("override", &H::override_, "Fields of the part to change."),
-            [](sim::FieldInfo& info, const sim::RegistrySet*) { info.nested = hw::computing_part_fields(); }),
-        sim::field("sockets", &H::sockets, Unit::count, sim::between(1, 64),
-                   "Number of CPU sockets, among which each expert is divided; each reads from its own memory."),
-        sim::field("efficiency", &H::efficiency, Unit::ratio, sim::between(0.01, 1),
-                   "Efficiency of the engine's expert kernels relative to the cost model."),
-        sim::field("layer_gap", &H::layer_gap_s, Unit::seconds, sim::between(0, 1),
-                   "Extra time of a layer that uses the host: activations there and back, threads that synchronise."),
-        sim::field("weights", &H::weights, "Format of the experts on the host; null: as on the GPU.")};
-  }
-};
 
 struct MachineParams {
   std::string part;
   sim::Node override_;
   std::int64_t devices = 1, ranks = 1;
   NodeParams node;
-  HostParams host;
+  ExpertHostParams host;
   std::string link = "pcie4-x16", storage;
   double memory_margin = 0.1, step_gap_s = 0;
   hw::CostModelRegistry::Choice cost;
@@ -169,32 +142,6 @@ struct WorkloadParams {
   }
 };
 
-/// How many experts of each layer the GPUs hold: in all layers alike, whole layers first, or one cache for all layers.
-enum class SlotSpread : std::uint8_t { even, front, pooled };
-constexpr auto enum_names(SlotSpread) {
-  using enum SlotSpread;
-  return sim::names<SlotSpread>({{"even", even}, {"front", front}, {"pooled", pooled}});
-}
-
-struct PrefetchParams {
-  double accuracy = 0;
-  std::int64_t layers = 1, seed = 1;
-  bool across = false;
-  static constexpr auto fields() {
-    using P = PrefetchParams;
-    using sim::Unit;
-    return sim::FieldTable{
-        sim::field("accuracy", &P::accuracy, Unit::ratio, sim::between(0, 1),
-                   "Probability that an expert of a coming layer is predicted correctly; a wrong one takes its place "
-                   "otherwise. 0: no prefetch."),
-        sim::field("layers", &P::layers, Unit::count, sim::between(1, 1024),
-                   "Number of layers to predict ahead, the nearest first."),
-        sim::field("across", &P::across,
-                   "Whether layers of the next step are predicted too, as by a predictor that reads the prompt."),
-        sim::field("seed", &P::seed, Unit::none, sim::at_least(0), "Seed of the predictions.")};
-  }
-};
-
 /// Where rows come from. `home`: from the rank of their text, and the results go back there. `onward`: from the rank of
 /// their experts in the layer before, as MoETuner counts (arXiv 2502.06643).
 enum class RowSource : std::uint8_t { home, onward };
@@ -231,47 +178,26 @@ struct ExchangeParams {
   }
 };
 
-struct PolicyParams {
-  policies::ExpertCacheRegistry::Choice cache;
-  policies::ExpertScheduleRegistry::Choice schedule;
-  policies::ExpertOrderRegistry::Choice order;
+struct PolicyParams : ExpertMemoryPolicies {
   policies::TokenGroupsRegistry::Choice groups;
   std::int64_t pool = 1;
-  bool as_they_come = true;
-  std::optional<double> share, host_share;
-  policies::ExpertCacheRegistry::Choice host_cache;
-  SlotSpread spread = SlotSpread::even;
-  PrefetchParams prefetch;
   policies::ExpertPlacementRegistry::Choice placement;
   std::int64_t redundant = 0;
   ExchangeParams exchange;
   static constexpr auto fields() {
     using P = PolicyParams;
     using sim::Unit;
-    return sim::FieldTable{
-        sim::choice("cache", &P::cache, "lru", "Which experts stay in GPU memory."),
-        sim::choice("schedule", &P::schedule, "host", "Where experts that are not in GPU memory are computed."),
-        sim::choice("order", &P::order, "by_expert", "Order in which missing experts, or levels of them, are fetched."),
-        sim::field(
-            "as_they_come", &P::as_they_come,
-            "Whether the GPU computes each expert as soon as it arrives; if not, all after the last has arrived."),
-        sim::choice("groups", &P::groups, "arrival", "Which of the waiting tokens share a step."),
-        sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
-                   "Number of batches of texts that `groups` chooses from."),
-        sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
-                   "Share of the experts for which the GPUs have slots; null: as many as fit."),
-        sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in host memory."),
-        sim::field("host_share", &P::host_share, Unit::ratio, sim::between(0, 1),
-                   "With a drive: share of the experts that fit in host memory; null: as many as fit."),
-        sim::field("spread", &P::spread,
-                   "How slots are spread. `even`: the same number in all layers. `front`: the first layers have all of "
-                   "theirs. `pooled`: one cache for all layers."),
-        sim::field("prefetch", &P::prefetch, "Prefetch of experts of coming layers while the link is idle."),
-        sim::choice("placement", &P::placement, "contiguous",
-                    "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
-        sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
-                   "Expert slots of a layer, over all ranks, beyond one for each expert."),
-        sim::field("exchange", &P::exchange, "Exchange of rows between ranks.")};
+    return sim::joined(
+        sim::inherited<P>(ExpertMemoryPolicies::fields()),
+        sim::FieldTable{
+            sim::choice("groups", &P::groups, "arrival", "Which of the waiting tokens share a step."),
+            sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
+                       "Number of batches of texts that `groups` chooses from."),
+            sim::choice("placement", &P::placement, "contiguous",
+                        "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
+            sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
+                       "Expert slots of a layer, over all ranks, beyond one for each expert."),
+            sim::field("exchange", &P::exchange, "Exchange of rows between ranks.")});
   }
 };
 
@@ -301,12 +227,10 @@ struct Sections {
 };
 
 /// A validated config.
-struct Config {
+struct Config : ExpertHome {
   std::string file;
   Sections sections;
-  std::optional<hw::Device> gpu, host;
-  hw::LinkPart link;
-  std::optional<hw::MemoryTier> storage;
+  std::optional<hw::Device> gpu;
   std::optional<hw::NicPart> nic;  ///< where ranks are on several nodes
   models::ModelConfig model;
   models::NumberFormats formats, host_formats;

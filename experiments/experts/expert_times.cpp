@@ -1,0 +1,128 @@
+#include "experiments/experts/expert_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hw/base/kernel_builders.hpp"
+
+namespace orrery::experiments {
+namespace {
+
+/// Prices that are kept: of a long run of ranks nearly every launch has rows of its own.
+constexpr std::size_t kMostKept = 1 << 20;
+
+std::int64_t to_ps(double seconds) {
+  return std::llround(std::ceil(seconds * 1e12));
+}
+
+}  // namespace
+
+ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts, std::optional<std::int64_t> size) {
+  ExpertProducts out;
+  if (size == 0) return out;
+  for (const models::LayerKind& kind : t.kinds) {
+    if (!kind.experts) continue;
+    for (const models::Op& op : kind.ops)
+      if (const auto* shape = std::get_if<models::ExpertShape>(&op.shape)) {
+        models::ExpertShape piece = *shape;
+        // The intermediate size is what is divided: columns of the first product, rows of the second.
+        std::int64_t& side = op.op == hw::OpClass::expert_down ? piece.k : piece.n;
+        if (size) side = side / t.expert_intermediate_size * *size;
+        side /= parts;
+        out.products.push_back(piece);
+      }
+    break;
+  }
+  return out;
+}
+
+std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
+  std::int64_t sum = 0;
+  for (const models::ExpertShape& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
+  return sum;
+}
+
+ExpertWeights expert_weights(const models::Transformer& gpu, const models::Transformer& host, hw::DType dtype,
+                             std::int64_t sockets) {
+  const ExpertProducts expert = expert_products(gpu);
+  return {.dtype = dtype,
+          .kinds = {expert},
+          .socket = expert_products(host, sockets),
+          .gpu_bytes = expert.bytes(dtype),
+          .host_bytes = expert_products(host).bytes(dtype)};
+}
+
+ExpertTimes::ExpertTimes(ExpertMachine machine, ExpertWeights weights)
+    : machine_(std::move(machine)),
+      weights_(std::move(weights)),
+      whole_(slice_of(weights_.gpu_bytes, weights_.host_bytes)),
+      host_gap_ps_(std::llround(machine_.host_gap_s * 1e12)),
+      gpu_prices_(weights_.kinds.size()) {}
+
+Slice ExpertTimes::slice_of(std::int64_t gpu_bytes, std::int64_t host_bytes) const {
+  const auto devices = static_cast<double>(machine_.devices);
+  Slice out{.bytes = gpu_bytes,
+            .copy_ps = to_ps(hw::transfer_time(machine_.link, gpu_bytes)),
+            .copy_j = devices * hw::transfer_energy(machine_.link, gpu_bytes)};
+  if (machine_.storage) {
+    out.read_ps = to_ps(hw::transfer_time(*machine_.storage, hw::TierDirection::read, host_bytes));
+    out.read_j = hw::transfer_energy(*machine_.storage, hw::TierDirection::read, host_bytes);
+  }
+  return out;
+}
+
+double ExpertTimes::flops(std::size_t kind) const {
+  double sum = 0;
+  for (const models::ExpertShape& p : weights_.kinds[kind].products)
+    sum += 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k);
+  return sum * static_cast<double>(machine_.devices);
+}
+
+std::int64_t ExpertTimes::weight_bytes(std::size_t kind) const {
+  return weights_.kinds[kind].bytes(weights_.dtype) * machine_.devices;
+}
+
+Priced ExpertTimes::price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
+                     std::span<const std::int64_t> rows, std::int64_t devices) {
+  Priced sum;
+  for (const models::ExpertShape& p : expert.products) {
+    hw::GroupedGemm grouped = hw::grouped_gemm(rows, p.n, p.k);
+    grouped.weights = p.weights;
+    const auto cost = device.cost({.op = hw::OpClass::expert_up, .dtype = dtype, .shape = grouped});
+    sum.time_ps += to_ps(cost.time_s);
+    sum.energy_j += static_cast<double>(devices) * (cost.compute_energy_j + cost.memory_energy_j);
+  }
+  return sum;
+}
+
+Priced ExpertTimes::gpu(std::span<const std::int64_t> rows, std::size_t kind) const {
+  if (rows.empty()) return {};
+  std::vector<std::int64_t> key(rows.begin(), rows.end());
+  std::ranges::sort(key);
+  ByRows& prices = gpu_prices_[kind];
+  if (prices.size() >= kMostKept) prices.clear();
+  const auto [at, fresh] = prices.try_emplace(std::move(key));
+  if (fresh) at->second = price(machine_.gpu, weights_.dtype, weights_.kinds[kind], at->first, machine_.devices);
+  return at->second;
+}
+
+std::int64_t ExpertTimes::host_ps(std::int64_t tokens) const {
+  const std::vector<std::int64_t> rows(8, tokens);
+  return host_ps(rows) / static_cast<std::int64_t>(rows.size());
+}
+
+Priced ExpertTimes::host(std::span<const std::int64_t> rows) const {
+  if (rows.empty() || !machine_.host) return {};
+  std::vector<std::int64_t> key(rows.begin(), rows.end());
+  std::ranges::sort(key);
+  if (host_prices_.size() >= kMostKept) host_prices_.clear();
+  const auto [at, fresh] = host_prices_.try_emplace(std::move(key));
+  if (fresh) {
+    at->second = price(*machine_.host, weights_.dtype, weights_.socket, at->first, machine_.sockets);
+    at->second.time_ps =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(at->second.time_ps) / machine_.host_efficiency));
+  }
+  return at->second;
+}
+
+}  // namespace orrery::experiments
