@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "experiments/capacity/search.hpp"
 
@@ -64,6 +65,18 @@ void add_larger(const std::optional<Parameter>& parameter, std::int64_t most, st
     changes.push_back(changed(*parameter, value));
 }
 
+/// More experts in device memory, as long as there are others.
+void add_slots(const Node& resolved, std::vector<Change>& changes) {
+  constexpr const char* kShare = "replica.expert_memory.share";
+  const Node* share = resolved.at(kShare);
+  if (share == nullptr || !share->is_number()) return;
+  for (const double times : {1.5, 2.0, 3.0}) {
+    const double more = std::min(1.0, std::round(share->as_number() * times * 100) / 100);
+    if (more > share->as_number()) changes.push_back({{fmt::format("{}={:g}", kShare, more)}, fmt::format("{} {:g}", kShare, more)});
+    if (more >= 1) break;
+  }
+}
+
 }  // namespace
 
 Binding binding_at(const ServingConfig& config, const ServingSetup& setup, const CapacityParams& params,
@@ -117,6 +130,9 @@ std::vector<Change> changes_for(Cause cause, const Node& resolved) {
       break;
     case Cause::kv_blocks:
       add_smaller(sequences, 16, changes);
+      break;
+    case Cause::host_memory:
+      add_slots(resolved, changes);
       break;
     case Cause::none:
     case Cause::host:

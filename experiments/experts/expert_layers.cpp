@@ -8,6 +8,19 @@ namespace orrery::experiments {
 using policies::ExpertPlace;
 using traces::ExpertId;
 
+ExpertTotals& ExpertTotals::operator+=(const ExpertTotals& other) {
+  for (auto sum : {&ExpertTotals::gpu_experts_ps, &ExpertTotals::host_ps, &ExpertTotals::link_ps,
+                   &ExpertTotals::drive_ps, &ExpertTotals::waited_ps, &ExpertTotals::on_gpu, &ExpertTotals::fetched,
+                   &ExpertTotals::on_host, &ExpertTotals::read, &ExpertTotals::prefetched,
+                   &ExpertTotals::prefetched_used, &ExpertTotals::groups, &ExpertTotals::rows})
+    this->*sum += other.*sum;
+  for (auto sum : {&ExpertTotals::experts_j, &ExpertTotals::host_j, &ExpertTotals::copies_j, &ExpertTotals::flops,
+                   &ExpertTotals::weight_bytes})
+    this->*sum += other.*sum;
+  counts += other.counts;
+  return *this;
+}
+
 ExpertLayers::ExpertLayers(const ExpertMemoryPolicies& params, const ExpertTimes& times, ExpertLayersSetup setup)
     : params_(params),
       times_(times),
@@ -47,6 +60,7 @@ void ExpertLayers::give_caches(const ExpertLayersSetup& setup) {
     own.past = setup.known.front().past;
     own.foretold = foretold;
     const auto cache = std::make_shared<policies::ExpertResidency>(params_.cache.make(own), own);
+    if (setup.filled) fill(*cache, own);
     for (LayerState& layer : layers_) {
       layer.cache = cache;
       layer.first = layer.number;
@@ -63,7 +77,16 @@ void ExpertLayers::give_caches(const ExpertLayersSetup& setup) {
                                          .scores = setup.scores,
                                          .foretold = foretold};
     layers_[l].cache = std::make_shared<policies::ExpertResidency>(params_.cache.make(own), own);
+    if (setup.filled) fill(*layers_[l].cache, own);
   }
+}
+
+/// The most popular experts of the past; who is loaded last goes last, so the least popular come first.
+void ExpertLayers::fill(policies::ExpertResidency& cache, const policies::ExpertCacheSetup& setup) {
+  std::vector<ExpertId> popular = policies::by_frequency(setup.past, setup.experts);
+  popular.resize(static_cast<std::size_t>(setup.slots));
+  for (auto e = popular.rbegin(); e != popular.rend(); ++e)
+    if (!cache.holds(*e)) cache.load(*e);
 }
 
 void ExpertLayers::forget() {
@@ -86,8 +109,10 @@ void ExpertLayers::gather(std::size_t l, const StepChoices& choices) {
       layer.ahead[work.expert] = false;
       ++totals_.prefetched_used;
     }
-    ++layer.counts.requests;
-    if (!work.here) ++layer.counts.misses;
+    for (policies::ExpertCounts* counts : {&layer.counts, &totals_.counts}) {
+      ++counts->requests;
+      counts->misses += work.here ? 0 : 1;
+    }
   }
   put_in_order();
   if (layer.cache) look_up(layer, chosen, choices.scores(l));

@@ -49,6 +49,7 @@ struct ExpertLayersSetup {
   std::vector<std::int64_t> slots;      ///< of each layer with experts, on the GPUs
   std::int64_t host_slots = 0;          ///< with a drive: experts of all layers that the host's memory keeps
   std::vector<KnownRequests> known;     ///< by layer; of one cache for all layers (`pooled`) one
+  bool filled = false;                  ///< GPUs begin with the experts that were most popular (KnownRequests::past)
   bool scores = false;                  ///< of the router, come with choices
 };
 
@@ -65,6 +66,8 @@ struct ExpertTotals {
   /// level of it) for all of its tokens; rows that they have.
   double flops = 0, weight_bytes = 0;
   std::int64_t groups = 0, rows = 0;
+  policies::ExpertCounts counts;
+  ExpertTotals& operator+=(const ExpertTotals& other);
 };
 
 class ExpertLayers {
@@ -102,6 +105,7 @@ class ExpertLayers {
 
   policies::ExpertCacheSetup numbered_setup(std::int64_t slots) const;
   void give_caches(const ExpertLayersSetup& setup);
+  static void fill(policies::ExpertResidency& cache, const policies::ExpertCacheSetup& setup);
   void gather(std::size_t l, const StepChoices& choices);
   void look_up(LayerState& layer, std::span<const traces::ExpertId> chosen, std::span<const std::uint16_t> scores);
   void put_in_order();

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "experiments/base/config_parts.hpp"
 #include "experiments/base/named_part.hpp"
 #include "experiments/base/platform_choice.hpp"
+#include "sim/base/units.hpp"
 
 namespace orrery::experiments {
 
@@ -30,6 +32,25 @@ ExpertHome read_expert_home(const sim::Node& node, const ExpertHostParams& host,
   if (!storage.empty())
     home.storage = read_named_part<hw::MemoryTier>(storage, place_of(node, "storage"), inputs, faults);
   return home;
+}
+
+HostedExperts hosted_experts(const ExpertHome& home, std::int64_t sockets, std::int64_t experts, std::int64_t bytes,
+                             std::optional<double> share) {
+  HostedExperts out{.slots = experts, .lacks = {}};
+  const auto text = [](double of) { return sim::humanise(of, sim::Unit::bytes); };
+  const double has = home.host ? static_cast<double>(sockets) * static_cast<double>(home.host->memory_bytes)
+                               : std::numeric_limits<double>::infinity();
+  if (home.storage && experts > 0) {
+    const double fits = std::floor(has / static_cast<double>(bytes));
+    out.slots = share ? std::llround(*share * static_cast<double>(experts))
+                      : static_cast<std::int64_t>(std::min(fits, static_cast<double>(experts)));
+    const double drive = static_cast<double>(experts * bytes), room = static_cast<double>(home.storage->capacity_bytes);
+    if (drive > room) out.lacks = fmt::format("the experts need {}, the drive has {}", text(drive), text(room));
+  }
+  const double needs = static_cast<double>(out.slots * bytes);
+  if (out.lacks.empty() && needs > has)
+    out.lacks = fmt::format("the experts need {}, the host has {}", text(needs), text(has));
+  return out;
 }
 
 std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts, double share, SlotSpread spread) {

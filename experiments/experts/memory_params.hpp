@@ -78,7 +78,7 @@ struct ExpertMemoryPolicies {
   policies::ExpertScheduleRegistry::Choice schedule;
   policies::ExpertOrderRegistry::Choice order;
   bool as_they_come = true;
-  std::optional<double> share, host_share;
+  std::optional<double> host_share;
   policies::ExpertCacheRegistry::Choice host_cache;
   SlotSpread spread = SlotSpread::even;
   ExpertPrefetchParams prefetch;
@@ -92,8 +92,6 @@ struct ExpertMemoryPolicies {
         sim::field(
             "as_they_come", &P::as_they_come,
             "Whether the GPU computes each expert as soon as it arrives; if not, all after the last has arrived."),
-        sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
-                   "Share of the experts for which the GPUs have slots; null: as many as fit."),
         sim::choice("host_cache", &P::host_cache, "lru", "With a drive: which experts stay in host memory."),
         sim::field("host_share", &P::host_share, Unit::ratio, sim::between(0, 1),
                    "With a drive: share of the experts that fit in host memory; null: as many as fit."),
@@ -115,6 +113,16 @@ ExpertHome read_expert_home(const sim::Node& node, const ExpertHostParams& host,
                             const std::string& storage, const hw::CostModelRegistry::Choice& cost,
                             const sim::Origin& cost_origin, std::vector<std::filesystem::path>& inputs,
                             sim::Faults& faults);
+
+/// Experts that the host's memory keeps.
+struct HostedExperts {
+  std::int64_t slots = 0;
+  std::string lacks;  ///< why the experts do not fit host or drive; empty: they do
+};
+/// Of `experts` in all layers that are not all on the GPUs, `bytes` each: all of them, or with a drive a `share`, or as
+/// many as fit. A host that is not named has room for all.
+HostedExperts hosted_experts(const ExpertHome& home, std::int64_t sockets, std::int64_t experts, std::int64_t bytes,
+                             std::optional<double> share);
 
 /// Experts of each layer with a slot on the GPUs, for a share of all.
 std::vector<std::int64_t> layer_slots(std::int64_t layers, std::int64_t experts, double share, SlotSpread spread);

@@ -127,6 +127,25 @@ TEST_CASE("Long gaps of devices that wait for the host are the host's", "[unit]"
   CHECK(causes.binding(result.watched()).cause == Cause::decode_batch);
 }
 
+TEST_CASE("Iterations that mostly wait for weights outside device memory are these weights'", "[unit]") {
+  LatencyCauses causes({.ttft_s = 1, .tbt_s = 0.05}, nullptr);
+  causes.iterations_ended(iterations(100, 0, 4));
+  causes.request_ended(request(100, 2100, 8000));
+  ServingResult result = missed(0, 1);
+  result.metrics.busy_ps = result.metrics.cost.time_ps = 100 * kMs;
+  result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 60 * kMs;
+  CHECK(causes.binding(result.watched()).cause == Cause::host_memory);
+  CHECK(causes.binding(result.watched()).text ==
+        "iterations take 100 ms: 60 % of the time of iterations devices wait for weights that are not in their memory");
+  result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 40 * kMs;
+  CHECK(causes.binding(result.watched()).cause == Cause::decode_batch);
+  ServingResult late = missed(1, 0);
+  late.metrics.busy_ps = 100 * kMs;
+  late.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 60 * kMs;
+  CHECK(causes.binding(late.watched()).cause == Cause::host_memory);
+  CHECK_THAT(causes.binding(late.watched()).text, Contains("prompts take 2 s from admission to the first token: 60 %"));
+}
+
 TEST_CASE("Iterations of prompts alone count by the decodes that wait for them", "[unit]") {
   LatencyCauses causes({.tbt_s = 0.05}, nullptr);
   IterationRun prompts = iterations(120, 3000, 0);

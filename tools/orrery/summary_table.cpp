@@ -107,6 +107,16 @@ std::string host_text(const Node& host) {
   return out;
 }
 
+/// Experts that devices do not hold all of: how many were there, and what the others cost.
+std::string experts_text(const Node& experts) {
+  const auto value = [&](const char* key) { return number(experts, key).value_or(0); };
+  const double longer = value("waited_s");
+  return fmt::format("{:.1f} % of the uses in device memory, {:.0f} copied, {:.0f} computed by the host; iterations "
+                     "{} {} in all than with all of them there",
+                     100 * value("hit_rate"), value("fetched") + value("prefetched"), value("on_host"),
+                     sim::humanise(std::abs(longer), Unit::seconds), longer < 0 ? "shorter" : "longer");
+}
+
 /// What the machine's network made iterations wait, and the jobs beside the service.
 std::string network_text(const Node& network) {
   std::string out = fmt::format("iterations lasted {} longer, in all, than alone",
@@ -174,6 +184,7 @@ std::string summary_table(const Node& summary) {
        fmt::format("busy {:.1f} %, MFU {:.1f} %, MBU {:.1f} %", 100 * value("utilisation.busy"),
                    100 * value("utilisation.mfu"), 100 * value("utilisation.mbu")));
   if (const Node* host = summary.find("host")) line(out, "host", host_text(*host));
+  if (const Node* experts = summary.find("expert_memory")) line(out, "experts", experts_text(*experts));
   if (const Node* network = summary.find("network")) line(out, "network", network_text(*network));
   line(out, "energy",
        fmt::format("{} (idle {}, compute {}, memory {}, network {}), {} per output token",

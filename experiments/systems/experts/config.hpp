@@ -179,6 +179,7 @@ struct ExchangeParams {
 };
 
 struct PolicyParams : ExpertMemoryPolicies {
+  std::optional<double> share;
   policies::TokenGroupsRegistry::Choice groups;
   std::int64_t pool = 1;
   policies::ExpertPlacementRegistry::Choice placement;
@@ -190,6 +191,8 @@ struct PolicyParams : ExpertMemoryPolicies {
     return sim::joined(
         sim::inherited<P>(ExpertMemoryPolicies::fields()),
         sim::FieldTable{
+            sim::field("share", &P::share, Unit::ratio, sim::between(0, 1),
+                       "Share of the experts for which the GPUs have slots; null: as many as fit."),
             sim::choice("groups", &P::groups, "arrival", "Which of the waiting tokens share a step."),
             sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
                        "Number of batches of texts that `groups` chooses from."),

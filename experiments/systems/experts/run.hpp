@@ -18,7 +18,6 @@ namespace orrery::experiments::experts {
 struct RunTotals : ExpertTotals {
   std::int64_t steps = 0, time_ps = 0, dense_ps = 0;
   sim::SampleStats token_gap = sim::SampleStats();  ///< ps between two tokens of a text, the ends of their steps
-  policies::ExpertCounts counts;
   std::vector<double> layer_hit_rate;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "experiments/base/config_experiment.hpp"
 #include "experiments/base/figures.hpp"
@@ -130,8 +129,14 @@ class ExpertsExperiment final : public ConfigExperiment {
     else if (!s.model.modules.empty() && slots < static_cast<double>(all))
       out.lacks = fmt::format("modules of unlike sizes all stay on the GPU and need {}, it has {} left of {}",
                               bytes(each * static_cast<double>(all)), bytes(left), bytes(room));
-    else if (!s.model.bits)
-      fit_host(prices, all, slots < static_cast<double>(all) && !ranks, out);
+    else if (!s.model.bits) {
+      const HostedExperts hosted =
+          hosted_experts(config_, s.machine.host.sockets, slots < static_cast<double>(all) && !ranks ? all : 0,
+                         prices.host_expert_bytes(), s.policies.host_share);
+      out.host_slots = hosted.slots;
+      out.host_experts = hosted.slots * prices.host_expert_bytes();
+      out.lacks = hosted.lacks;
+    }
     return out;
   }
 
@@ -147,29 +152,6 @@ class ExpertsExperiment final : public ConfigExperiment {
     energy.set("idle", Node::real(idle));
     for (const auto& [name, joules] : parts) energy.set(name, Node::real(joules));
     node.set("energy_per_token_j", ratio(total, static_cast<double>(w.batch * w.chunk * steps)));
-  }
-
-  /// Experts that the host's memory keeps, and their bytes.
-  void fit_host(const Prices& prices, std::int64_t all, bool elsewhere, Memory& out) const {
-    const Sections& s = config_.sections;
-    const auto bytes = [](double b) { return sim::humanise(b, sim::Unit::bytes); };
-    out.host_slots = elsewhere ? all : 0;
-    const double has =
-        config_.host ? static_cast<double>(s.machine.host.sockets) * static_cast<double>(config_.host->memory_bytes)
-                     : std::numeric_limits<double>::infinity();
-    if (config_.storage && elsewhere) {
-      const double fits = std::floor(has / static_cast<double>(prices.host_expert_bytes()));
-      out.host_slots = s.policies.host_share ? std::llround(*s.policies.host_share * static_cast<double>(all))
-                                             : static_cast<std::int64_t>(std::min(fits, static_cast<double>(all)));
-      const double drive = static_cast<double>(all * prices.host_expert_bytes());
-      if (drive > static_cast<double>(config_.storage->capacity_bytes))
-        out.lacks = fmt::format("the experts need {}, the drive has {}", bytes(drive),
-                                bytes(static_cast<double>(config_.storage->capacity_bytes)));
-    }
-    out.host_experts = out.host_slots * prices.host_expert_bytes();
-    if (out.lacks.empty() && static_cast<double>(out.host_experts) > has)
-      out.lacks =
-          fmt::format("the experts need {}, the host has {}", bytes(static_cast<double>(out.host_experts)), bytes(has));
   }
 
   void write_ranks(const RankTotals& totals, Node& node) const {

@@ -123,6 +123,18 @@ std::string policies_of(const Node& resolved) {
   return text;
 }
 
+/// Where the experts are, if the devices do not hold them all; else nothing.
+std::string experts_of(const Node& resolved) {
+  const Node* memory = resolved.at("replica.expert_memory");
+  if (memory == nullptr || !memory->is_object()) return "";
+  const std::string drive = text_at(*memory, "storage");
+  const auto part = [](const std::string& name) { return name.substr(name.find(':') + 1); };
+  return fmt::format("{:.3g} % in device memory ({}), the others in host memory{} over {}: {}",
+                     100 * memory->find("share")->as_number(), text_at(*memory, "cache.policy"),
+                     drive.empty() ? "" : fmt::format(" or on {}", part(drive)), part(text_at(*memory, "link")),
+                     text_at(*memory, "schedule.policy"));
+}
+
 std::string targets_of(const Node& resolved) {
   std::string text;
   for (const auto& [key, shown] : {std::pair{"ttft", "TTFT"}, std::pair{"tbt", "TBT"}}) {
@@ -140,10 +152,13 @@ std::string targets_of(const Node& resolved) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> restate_serving(const Node& resolved) {
-  return {{"model", model_of(resolved)},
-          {"machine", machine_of(resolved) + "; " + plans_of(resolved)},
-          {"policies", policies_of(resolved)},
-          {"targets", targets_of(resolved)}};
+  std::vector<std::pair<std::string, std::string>> rows = {{"model", model_of(resolved)},
+                                                           {"machine", machine_of(resolved) + "; " + plans_of(resolved)},
+                                                           {"policies", policies_of(resolved)},
+                                                           {"targets", targets_of(resolved)}};
+  if (const std::string experts = experts_of(resolved); !experts.empty())
+    rows.insert(rows.begin() + 2, {"experts", experts});
+  return rows;
 }
 
 }  // namespace orrery::experiments

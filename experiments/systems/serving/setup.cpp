@@ -205,6 +205,7 @@ std::optional<std::string> ServingSetup::State::make_layouts(const ReplicaGroup&
                                                    config.model.router, config.model.sampler);
     layout.memory = kind.graph ? graph_memory(kind.graph->graph, kind.limits.layers) : model_memory(layout.transformer);
     add_redundant_experts(layout.transformer, config.policies.redundant / kind.expert_parallel, layout.memory);
+    if (const auto why = keep_experts(kind, layout)) return why;
     layout.kernels = make_kernels(kind, layout);
     if (const auto why = divide_layers(*partition, layout)) return why;
     divide_weights(layout, config.replica.host_weights);

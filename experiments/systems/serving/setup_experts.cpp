@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "experiments/experts/placement_trial.hpp"
 #include "experiments/systems/serving/setup_state.hpp"
@@ -12,6 +13,24 @@ namespace {
 /// Rows of a token that its ranks exchange: one for each choice, or for each group of experts if there are fewer.
 std::int64_t exchanged_rows(const models::Transformer& t) {
   return std::max<std::int64_t>(1, std::min(t.config.experts.per_token, t.split.expert_parallel));
+}
+
+/// What tokens chose that come before those of the run.
+void add_past(const traces::RouterTrace& trace, std::int64_t tokens, ExpertMemoryPlan& plan) {
+  const std::size_t layers = plan.routed.size();
+  if (plan.policies.spread != SlotSpread::pooled) {
+    for (std::size_t l = 0; l < layers; ++l) {
+      const auto chosen = trace.choices(plan.replay->layer_of(l), 0, tokens);
+      plan.past.emplace_back(chosen.begin(), chosen.end());
+    }
+  } else {
+    std::vector<traces::ExpertId>& all = plan.past.emplace_back();
+    for (std::int64_t token = 0; token < tokens; ++token)
+      for (std::size_t l = 0; l < layers; ++l)
+        for (const traces::ExpertId e : trace.choices(plan.replay->layer_of(l), token, token + 1))
+          all.push_back(static_cast<traces::ExpertId>(static_cast<std::int64_t>(l) * trace.experts + e));
+  }
+  for (const std::vector<traces::ExpertId>& chosen : plan.past) plan.setup.known.push_back({.past = chosen});
 }
 
 }  // namespace
@@ -75,6 +94,59 @@ std::optional<std::string> ServingSetup::State::place_experts(ReplicaKind& kind)
   view.loads.clear();
   view.transitions.clear();
   kind.experts_over = std::move(view);
+  return std::nullopt;
+}
+
+std::optional<std::string> ServingSetup::State::keep_experts(ReplicaKind& kind, KindLayout& layout) const {
+  const auto& params = config.replica.expert_memory;
+  if (!params) return std::nullopt;
+  if (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1 || !config.layouts.empty())
+    return "replica.expert_memory: expected replicas of one layout and of tensor parallelism alone, whose devices share "
+           "every expert";
+  const models::Transformer& t = layout.transformer;
+  const traces::RouterTrace& trace = *config.router_choices;
+  models::NumberFormats host_formats = t.formats;
+  host_formats.experts = params->host.weights.value_or(host_formats.experts);
+  auto plan = std::make_shared<ExpertMemoryPlan>(
+      ExpertMemoryPlan{.policies = *params,
+                       .times = {{.gpu = part(kind).device,
+                                  .devices = t.tp,
+                                  .host = config.expert_home.host,
+                                  .sockets = params->host.sockets,
+                                  .host_efficiency = params->host.efficiency,
+                                  .host_gap_s = params->host.layer_gap_s,
+                                  .link = config.expert_home.link,
+                                  .storage = config.expert_home.storage},
+                                 expert_weights(t, models::build_transformer(model, host_formats, {}),
+                                                config.model.dtype, params->host.sockets)},
+                       .replay = kind.replay,
+                       .routed = {},
+                       .past = {},
+                       .setup = {.experts = trace.experts,
+                                 .top_k = trace.top_k,
+                                 .slots = layer_slots(config.expert_layers, trace.experts, params->share,
+                                                      params->spread)}});
+  for (std::size_t layer = 0; layer < t.kind_of.size(); ++layer) {
+    const auto of = static_cast<std::size_t>(t.kind_of[layer]);
+    if (!t.kinds[of].experts) continue;
+    const std::int64_t elsewhere = trace.experts - plan->setup.slots[plan->routed.size()];
+    plan->routed.push_back(static_cast<std::int64_t>(layer));
+    const std::int64_t bytes = elsewhere * models::expert_bytes(t, of);
+    layout.memory.weights[layer] -= bytes;
+    layout.memory.whole -= bytes;
+  }
+  ExpertLayersSetup& setup = plan->setup;
+  setup.filled = true;
+  setup.scores = !trace.layers.front().scores.empty();
+  const std::int64_t all = config.expert_layers * trace.experts;
+  const bool elsewhere = std::accumulate(setup.slots.begin(), setup.slots.end(), std::int64_t{0}) < all;
+  const HostedExperts hosted =
+      hosted_experts(config.expert_home, params->host.sockets, elsewhere ? all : 0, plan->times.host_expert_bytes(),
+                     params->host_share);
+  setup.host_slots = hosted.slots;
+  add_past(trace, config.planned_tokens, *plan);
+  kind.expert_memory = std::move(plan);
+  if (!hosted.lacks.empty()) return "replica.expert_memory: " + hosted.lacks;
   return std::nullopt;
 }
 

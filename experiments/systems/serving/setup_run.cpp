@@ -191,6 +191,8 @@ void collect(const Cluster& cluster, const ServingConfig& config,
       result.kv.split.add(counts.split);
       result.host.add(counts.host);
       result.routed.add(counts.routed);
+      result.experts += counts.experts;
+      result.expert_wait_ps += counts.expert_wait_ps;
       result.wire_wait_ps += counts.wire_wait_ps;
     }
     for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {
@@ -254,6 +256,7 @@ class RunMembers {
       member.lanes.push_back(
           lane_of(group, kind, number, wire, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
       member.lanes.back().rebalancer = rebalancer;
+      if (kind.expert_memory) member.lanes.back().expert_memory = std::make_shared<ExpertMemory>(kind.expert_memory);
     }
     return member;
   }

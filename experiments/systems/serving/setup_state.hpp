@@ -10,6 +10,7 @@
 #include "experiments/systems/serving/pricing/halves_in_turns.hpp"
 #include "experiments/systems/serving/pricing/iteration_stack.hpp"
 #include "experiments/systems/serving/pricing/router_replay.hpp"
+#include "experiments/systems/serving/replica/expert_memory.hpp"
 #include "experiments/systems/serving/replica/rebalancer.hpp"
 #include "experiments/systems/serving/replica/stage_pipe.hpp"
 #include "experiments/systems/serving/speculation.hpp"
@@ -72,6 +73,7 @@ struct ReplicaKind {
   std::int64_t cache_per_token = 0;               ///< bytes over all devices, drafts left out
   std::int64_t block_bytes = 0;                   ///< of the KV cache that it was made for
   std::shared_ptr<RouterReplay> replay;           ///< where router choices are replayed; else null
+  std::shared_ptr<const ExpertMemoryPlan> expert_memory;  ///< of replica.expert_memory; else null
   policies::ExpertPlacementView experts_over;     ///< what its experts are placed over, …
   std::vector<policies::LayerPlacement> experts;  ///< … and where they are when a run begins
   IterationStack models;  ///< the one on top prices iterations (of a pipeline: those of a stage)
@@ -134,6 +136,8 @@ struct ServingSetup::State {
   /// Makes what replays router choices over the kind's ranks, where there are any; says why the experts cannot be
   /// placed.
   std::optional<std::string> place_experts(ReplicaKind& kind) const;
+  /// Gives a layout's devices slots for a share of the experts, where the config says; says why they cannot have them.
+  std::optional<std::string> keep_experts(ReplicaKind& kind, KindLayout& layout) const;
   /// Who moves experts while a replica of the kind serves; null: nobody.
   std::shared_ptr<Rebalancer> rebalancer(const ReplicaKind& kind) const;
   /// How rows of experts travel between its ranks, where the config says.

@@ -153,6 +153,27 @@ const FigureTable<RoutedTotals>& routed_table() {
   return table;
 }
 
+const FigureTable<ServingResult>& expert_memory_table() {
+  using Result = ServingResult;
+  static const FigureTable<Result> table{
+      {"hit_rate", "ratio", "Experts that tokens chose and that were in device memory, over all: of an iteration's layer.",
+       [](const Result& it) { return it.experts.counts.hit_rate(); }},
+      {"{fetched,on_host,read}", "count",
+       "Experts copied over the link when they were needed, computed by the host, and read from the drive.",
+       [](const Result& it) { return it.experts.fetched; }, [](const Result& it) { return it.experts.on_host; },
+       [](const Result& it) { return it.experts.read; }},
+      {"{prefetched,prefetched_used}", "count", "Experts copied ahead of their layer; those of them that it used.",
+       [](const Result& it) { return it.experts.prefetched; },
+       [](const Result& it) { return it.experts.prefetched_used; }},
+      {"{link_s,host_s,drive_s}", "s", "Time that the link, the host and the drive were busy with experts.",
+       [](const Result& it) { return static_cast<double>(it.experts.link_ps) * 1e-12; },
+       [](const Result& it) { return static_cast<double>(it.experts.host_ps) * 1e-12; },
+       [](const Result& it) { return static_cast<double>(it.experts.drive_ps) * 1e-12; }},
+      {"waited_s", "s", "By how much iterations lasted longer than with all experts in device memory, summed.",
+       [](const Result& it) { return static_cast<double>(it.expert_wait_ps) * 1e-12; }}};
+  return table;
+}
+
 std::string nobody_served(const ServingMetrics& m) {
   std::string text =
       fmt::format("none of {} requests was completed: {} rejected, {} unfinished", m.arrived, m.rejected, m.unfinished);
@@ -183,7 +204,7 @@ const FigureTable<Binding>& binding_table() {
   static const FigureTable<Binding> table{
       {"target", "", "Target that most requests miss: ttft, tbt or rejection.", &Binding::target},
       {"cause", "",
-       "Main cause of the misses: prompt_chunk, decode_batch, host, preemption, prompt, queueing, kv_blocks or "
+       "Main cause of the misses: prompt_chunk, decode_batch, host_memory, host, preemption, prompt, queueing, kv_blocks or "
        "rejection.",
        [](const Binding& it) { return std::string(sim::to_string(it.cause)); }},
       {"missed", "ratio", "Share of requests that miss this target.", &Binding::missed},
@@ -314,6 +335,11 @@ const FigureTable<FinishedRun>& part_table() {
        [](const Run& run) {
          const RoutedTotals& routed = run.result.routed;
          return routed.layers > 0 ? FigureValue(routed_table().written(routed)) : std::nullopt;
+       }},
+      {"expert_memory", expert_memory_table().infos(),
+       [](const Run& run) {
+         return run.result.experts.counts.requests > 0 ? FigureValue(expert_memory_table().written(run.result))
+                                                       : std::nullopt;
        }},
       {"speculation", speculation_table().infos(),
        [](const Run& run) {

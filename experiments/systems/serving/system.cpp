@@ -25,6 +25,7 @@ std::vector<std::filesystem::path> serving_inputs(const ServingConfig& config) {
     files.push_back(part.file);
     if (part.attention) files.push_back(part.attention_file);
   }
+  for (const std::filesystem::path& file : config.expert_files) files.push_back(file);
   for (const std::filesystem::path& file : config.platform_files)
     if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   sim::Node root = config.resolved;

@@ -29,6 +29,8 @@ struct ServingResult {
   std::uint64_t events = 0;
   KvOutcome kv;
   HostOutcome host;
+  ExpertTotals experts;                            ///< where devices do not hold all experts, …
+  __int128 expert_wait_ps = 0;                     ///< … and how much longer iterations were for it
   RoutedTotals routed;                             ///< where router choices are replayed
   std::optional<sim::Node> network;                ///< member `network`, where the machine has one
   __int128 wire_wait_ps = 0;                       ///< that iterations lasted longer because others sent too

@@ -272,6 +272,17 @@ Node write_resolved(const ServingConfig& config) {
     root.find("machine")
         ->find("platform")
         ->set("part", Node::string(reference_of(config.platform_files.front(), "hw/catalog")));
+  if (config.replica.expert_memory) {
+    Node& memory = *root.find("replica")->find("expert_memory");
+    const auto name = [&](Node& section, const char* member) {
+      sim::Faults found;  // it was read before
+      if (const std::string part = section.find(member)->as_string(); !part.empty())
+        section.set(member, Node::string(reference_of(part_file(part, {config.file, ""}, found), "hw/catalog")));
+    };
+    name(*memory.find("host"), "part");
+    name(memory, "link");
+    name(memory, "storage");
+  }
   root.find("model")->set("config", Node::string(reference_of(config.model_file, "models/catalog")));
   if (!config.draft_file.empty())
     root.find("policies")
@@ -314,6 +325,7 @@ ServingConfig read_serving_config(const Node& root, const SharedRegistries& regi
   read_graph(model, policies, config, faults);
   make_groups(section(root, "cluster"), config, faults);
   read_router_choices(root, config, faults);
+  read_expert_memory(root, config, faults);
   check_tiers(section(root, "kv_tiers"), config, faults);
   check_shared_reads(section(root, "replica"), config, faults);
   check_expert_exchange(section(root, "replica"), config, faults);
@@ -401,6 +413,9 @@ sim::FieldRows<ReplicaParams> ReplicaParams::fields() {
                  "Number of KV blocks, as your engine reports it; null: as many as fit in memory."),
       sim::only_if_given(sim::field("host_weights", &ReplicaParams::host_weights,
                                     "Weights kept in host memory and copied over the host link in every iteration.")),
+      sim::only_if_given(sim::field("expert_memory", &ReplicaParams::expert_memory,
+                                    "Experts of which the devices hold a share, the host or a drive the others (needs "
+                                    "workload.router).")),
       sim::only_if_given(sim::field("expert_exchange", &ReplicaParams::expert_exchange,
                                     "Exchange of expert rows among data-parallel devices by specialised kernels "
                                     "(DeepEP), in place of a library's all-to-all.")),

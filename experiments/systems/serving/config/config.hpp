@@ -22,6 +22,7 @@
 #include "experiments/systems/serving/pricing/expert_exchange.hpp"
 #include "experiments/systems/serving/pricing/rebalance.hpp"
 #include "experiments/systems/serving/pricing/host_time.hpp"
+#include "experiments/systems/serving/config/expert_memory.hpp"
 #include "experiments/systems/serving/pricing/host_weights.hpp"
 #include "experiments/systems/serving/pricing/profile_iteration.hpp"
 #include "experiments/systems/serving/programs/program.hpp"
@@ -122,6 +123,7 @@ struct ReplicaParams {
   std::optional<std::int64_t> max_context;
   std::optional<std::int64_t> kv_blocks;
   std::optional<HostWeightsParams> host_weights;
+  std::optional<ExpertMemoryParams> expert_memory;
   std::optional<ExpertExchangeParams> expert_exchange;
   bool read_prefix_once = false;
   double iteration_overhead_s = 0;
@@ -257,6 +259,9 @@ struct ServingConfig : ServingParams {
   /// Of workload.router, drawn ones too; null: there are none. The first `planned_tokens` are not replayed.
   std::shared_ptr<const traces::RouterTrace> router_choices;
   std::int64_t planned_tokens = 0;
+  std::int64_t expert_layers = 0;                   ///< of the model whose choices these are
+  ExpertHome expert_home;                           ///< of replica.expert_memory, …
+  std::vector<std::filesystem::path> expert_files;  ///< … and the parts that it names
   sim::Node resolved;
 };
 

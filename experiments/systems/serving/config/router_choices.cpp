@@ -58,6 +58,7 @@ void read_router_choices(const sim::Node& root, ServingConfig& config, sim::Faul
     faults.add(place_of(section(root, "policies"), "placement"),
                fmt::format("expected tokens to plan on, got none of the {} of workload.router", trace.tokens()),
                "workload.router.planned");
+  config.expert_layers = expert_layers(model);
   config.router_choices = std::make_shared<const traces::RouterTrace>(std::move(trace));
 }
 

@@ -44,6 +44,16 @@ double host_share(const WatchedRun& result) {
   return busy_s > 0 ? std::max(0.0, 1 - seconds_of(result.metrics.cost.time_ps) / busy_s) : 0;
 }
 
+/// Of the time in which iterations run, what devices wait for weights that are not in their memory.
+double copy_share(const WatchedRun& result) {
+  const __int128 copies = result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)];
+  return share(seconds_of(copies), seconds_of(result.metrics.busy_ps));
+}
+std::string copies_text(double of_busy) {
+  return fmt::format("{:.0f} % of the time of iterations devices wait for weights that are not in their memory",
+                     100 * of_busy);
+}
+
 }  // namespace
 
 void LatencyCauses::request_ended(const RequestRecord& record) {
@@ -101,7 +111,10 @@ Binding LatencyCauses::tbt(const WatchedRun& result) const {
       100 * static_cast<double>(most->gaps) / static_cast<double>(mixed_.gaps + alone_.gaps + prompts_.gaps);
   const std::string part = fmt::format("they are {:.0f} % of the gaps above the target", of_all);
   const double decodes = most->mean(most->decodes);
-  if (const double host = host_share(result); host > 0.5) {
+  if (const double copies = copy_share(result); copies > 0.5) {
+    binding.cause = Cause::host_memory;
+    binding.text = fmt::format("iterations take {}: {}", time, copies_text(copies));
+  } else if (const double host = host_share(result); host > 0.5) {
     binding.cause = Cause::host;
     binding.text =
         fmt::format("iterations take {}, and {:.0f} % of their time devices wait for the host", time, 100 * host);
@@ -132,6 +145,12 @@ Binding LatencyCauses::ttft(const WatchedRun& result) const {
   };
   const double wait_s = mean_s(late_wait_);
   const double ttft_s = mean_s(late_ttft_);
+  if (const double copies = copy_share(result); wait_s < ttft_s / 2 && copies > 0.5) {
+    binding.cause = Cause::host_memory;
+    binding.text = fmt::format("prompts take {} from admission to the first token: {}", seconds(ttft_s - wait_s),
+                               copies_text(copies));
+    return binding;
+  }
   if (wait_s < ttft_s / 2) {
     binding.cause = Cause::prompt;
     binding.text = fmt::format(

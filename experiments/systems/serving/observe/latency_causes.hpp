@@ -22,6 +22,7 @@ enum class Cause : std::uint8_t {
   prompt_chunk,  ///< prompt tokens beside decodes
   prompt_first,  ///< iterations of prompts alone, for which decodes wait
   decode_batch,  ///< decodes alone: too many of them, or too large a model
+  host_memory,   ///< weights that are not in device memory
   host,          ///< what the CPU does between iterations
   preemption,    ///< decodes that were stopped and started again
   prompt,        ///< prompts take that long themselves
@@ -35,6 +36,7 @@ constexpr auto enum_names(Cause) {
                             {"prompt_chunk", prompt_chunk},
                             {"prompt_first", prompt_first},
                             {"decode_batch", decode_batch},
+                            {"host_memory", host_memory},
                             {"host", host},
                             {"preemption", preemption},
                             {"prompt", prompt},

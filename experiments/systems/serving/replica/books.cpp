@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/systems/serving/replica/expert_memory.hpp"
 #include "experiments/systems/serving/replica/rebalancer.hpp"
 
 namespace orrery::experiments {
@@ -15,6 +16,7 @@ Books::Books(const ReplicaParts& parts)
       observer_(parts.observer),
       model_(*parts.model),
       replay_(parts.replay),
+      experts_(parts.expert_memory.get()),
       rebalancer_(parts.rebalancer.get()),
       lane_(parts.lane),
       index_(parts.index),
@@ -28,6 +30,11 @@ void Books::iterations(const BatchShape& shape, std::int64_t steps) {
   metrics_.iterations += steps;
   counts_.iterations += steps;
   if (replay_ != nullptr) book_choices(shape, steps);
+  if (experts_ != nullptr) {
+    ledger_->book_cost(experts_->beside());
+    counts_.experts = experts_->totals();
+    counts_.expert_wait_ps += experts_->beside().time_ps;
+  }
   if (rebalancer_ != nullptr) rebalancer_->ran(static_cast<std::size_t>(lane_), shape, steps);
   for (const Segment& segment : shape.segments) {
     if (segment.last != layers_) continue;
@@ -55,6 +62,7 @@ void Books::busy(std::int64_t ps) {
 void Books::cut(const BatchShape& shape, std::int64_t elapsed, std::int64_t length) {
   IterationCost cost;
   model_.cost(shape, cost);
+  if (experts_ != nullptr) cost.add(experts_->beside());
   ledger_->book_cost(share(cost, elapsed, length));
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "experiments/experts/expert_layers.hpp"
 #include "experiments/systems/serving/observe/host_outcome.hpp"
 #include "experiments/systems/serving/observe/kv_outcome.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
@@ -20,6 +21,8 @@ struct ReplicaCounts {
   KvSplit split;                   ///< where the cache reports it
   HostOutcome host;                ///< of whole iterations
   RoutedTotals routed;             ///< where router choices are replayed
+  ExpertTotals experts;            ///< where the devices do not hold all of them, …
+  __int128 expert_wait_ps = 0;     ///< … and how much longer iterations were for it
   __int128 wire_wait_ps = 0;       ///< that they lasted longer because others sent too
   __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
   std::int64_t prompt_tokens = 0;  ///< of first admissions, …
@@ -65,6 +68,7 @@ class Books {
   RunObserver* observer_;
   IterationModel& model_;
   const RouterReplay* replay_;
+  ExpertMemory* experts_;
   Rebalancer* rebalancer_;
   std::int32_t lane_, index_, stream_, layers_;
   std::unique_ptr<CostLedger> ledger_;

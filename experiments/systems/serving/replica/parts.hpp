@@ -20,6 +20,7 @@
 
 namespace orrery::experiments {
 
+class ExpertMemory;
 class Instants;
 class LaneScheduler;
 class LockStep;
@@ -33,6 +34,7 @@ struct ReplicaParts {
   IterationModel* model = nullptr;
   const RouterReplay* replay = nullptr;    ///< may be null: nobody knows which experts tokens choose
   std::shared_ptr<Rebalancer> rebalancer;  ///< of all lanes; may be null: experts stay where they are
+  std::shared_ptr<ExpertMemory> expert_memory;  ///< may be null: the devices hold all experts
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;
   RunObserver* observer = nullptr;             ///< may be null

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "experiments/systems/serving/replica/expert_memory.hpp"
 #include "experiments/systems/serving/replica/lane_scheduler.hpp"
 
 namespace orrery::experiments {
 
 IterationPrice ReplicaPricer::price(const DeviceTime& time) {
   IterationPrice price = model_.price(shape_);
+  if (experts_ != nullptr) experts_->begin(shape_, time.after(time.stall_ps), time.ps_per_tick, price);
   if (pipe_ == nullptr) {
     if (host_ != nullptr) host_->apply(shape_, price);
     return price;
