@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "policies/base/types.hpp"
 #include "policies/kvcache/kvcache.hpp"
@@ -22,6 +23,7 @@ struct ReplicaLimits {
   std::int32_t layers = 0;
   std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
   std::int64_t batches = 1;      ///< in flight at most, of one scheduler
+  bool router_ahead = false;     ///< BatchView::experts says which experts tokens will choose
   std::int32_t modes = 0;        ///< that it may be switched between; 0: nobody says
 };
 
@@ -50,6 +52,15 @@ inline std::int64_t alone_ps(const BatchPricer& pricer, std::int64_t prompt, std
   if (output > 1) time += (output - 1) * pricer.time_ps({.decodes = 1, .decode_context = prompt + output / 2});
   return time;
 }
+
+/// Which experts tokens to come will choose, where a router says so before they are computed (Read-ME's pre-gating).
+class ExpertForesight {
+ public:
+  virtual ~ExpertForesight() = default;
+  /// Of each of the next `tokens` tokens of a sequence, from the first that is not in its cache: the best expert in the
+  /// first layer that has experts.
+  virtual void next(SeqId id, std::int64_t tokens, std::vector<std::uint16_t>& out) const = 0;
+};
 
 struct BatchView;
 
@@ -84,7 +95,8 @@ struct BatchView {
   std::int64_t elsewhere_tokens = 0;  ///< of their caches, prompts counted whole; told only where there are modes
   std::int32_t mode = 0;
   ReplicaLimits limits;
-  const BatchPricer* pricer = nullptr;  ///< null: nobody knows (on paper)
+  const BatchPricer* pricer = nullptr;       ///< null: nobody knows (on paper)
+  const ExpertForesight* experts = nullptr;  ///< null: nobody knows what tokens will choose
   std::int64_t ps_per_tick = 1;
 
   const Sequence& operator[](SeqId id) const { return sequences[id.index]; }

@@ -13,6 +13,7 @@ void register_batching_policies(BatchingRegistry& registry) {
   void add_lightllm(BatchingRegistry&); add_lightllm(registry);
   void add_orca(BatchingRegistry&); add_orca(registry);
   void add_priority(BatchingRegistry&); add_priority(registry);
+  void add_read_me_batching(BatchingRegistry&); add_read_me_batching(registry);
   void add_sarathi(BatchingRegistry&); add_sarathi(registry);
   void add_sglang(BatchingRegistry&); add_sglang(registry);
   void add_seesaw(BatchingRegistry&); add_seesaw(registry);

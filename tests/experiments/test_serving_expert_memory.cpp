@@ -155,6 +155,27 @@ TEST_CASE("expert memory: what does not fit is a result") {
              Catch::Contains("expected replicas of one layout and of tensor parallelism alone"));
 }
 
+TEST_CASE("expert memory: batches by expert copy less than batches in order of admission") {
+  const std::vector<std::string> sets = {
+      "workload.generator.requests=48", "workload.clients=32", "workload.router.generator.tokens=2048",
+      "workload.router.generator.layers=1", "workload.router.generator.spread=1", kMemory + "share=0.5"};
+  const auto with = [&](const char* policy, const char* tokens, std::vector<std::string> more = {}) {
+    more.insert(more.end(), sets.begin(), sets.end());
+    more.push_back(std::string("policies.batching.policy=") + policy);
+    more.push_back(std::string("policies.batching.") + policy + "." + tokens + "=16");
+    return summary_of(kServed, more);
+  };
+  const sim::Node queues = with("read_me", "max_tokens"), order = with("vllm_v1", "max_num_batched_tokens");
+  CHECK(figure(queues, "requests.completed") == 48);
+  CHECK(figure(queues, "tokens.output") == figure(order, "tokens.output"));
+  CHECK(fetched(queues) < fetched(order));
+  // Where nobody knows what tokens will choose, it cannot be.
+  CHECK_THAT(summary_of(kServed, {"workload.router=null", "replica.expert_memory=null", "policies.batching.policy=read_me"})
+                 .at("reason")
+                 ->as_string(),
+             Catch::Contains("read_me batches by the experts that tokens will choose"));
+}
+
 TEST_CASE("expert memory: faults") {
   CHECK_THAT(fault({"replica.expert_memory={}"}), Catch::Contains("share"));
   CHECK_THAT(fault({"workload.router=null"}),
@@ -166,7 +187,7 @@ TEST_CASE("expert memory: faults") {
   CHECK_THAT(fault({kMemory + "storage=nvme-gen4"}), Catch::Contains("no host is named"));
   CHECK_THAT(fault({"replica.host_weights.share=0.5"}), Catch::Contains("expected none beside replica.host_weights"));
   CHECK_THAT(fault({"policies.redundant=1"}), Catch::Contains("expected none beside policies.redundant"));
-  CHECK_THAT(fault({R"(machine.devices=[{"part": "rtx-4090", "clocks": ["1 GHz", "1.5 GHz"]}])"}), Catch::Contains("not priced"));
+  CHECK_THAT(fault({R"(machine.devices=[{"part": "rtx-4090", "clocks": ["1.5 GHz", "1 GHz"]}])"}), Catch::Contains("not priced"));
   CHECK_THAT(fault({kMemory + "link=pcie4-x15"}), Catch::Contains("pcie4-x16"));
   CHECK_THAT(fault({kMemory + "host.part=rtx-4090"}), Catch::Contains("expected a CPU, got a part of kind gpu"));
 }

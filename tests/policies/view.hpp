@@ -77,7 +77,8 @@ class PaperReplica {
                    .elsewhere_tokens = elsewhere_tokens,
                    .mode = mode,
                    .limits = limits,
-                   .pricer = pricer};
+                   .pricer = pricer,
+                   .experts = experts};
     for (const SeqId id : running) {
       view.growth_blocks += blocks_grown(view, id);
       if (view[id].phase != Phase::decode) continue;
@@ -104,6 +105,7 @@ class PaperReplica {
   std::int64_t elsewhere_tokens = 0;
   std::int32_t mode = 0;
   const BatchPricer* pricer = nullptr;
+  const ExpertForesight* experts = nullptr;
   ReplicaLimits limits{.max_context = 4096, .layers = 32};
 
   /// `id` was admitted after all that run.

@@ -52,7 +52,9 @@ Replica::Replica(ReplicaParts parts)
       number_(parts_.instants->add(*this)),
       flight_(number_, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
       lane_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, flight_, parts_),
-      completion_(sequences_, steady_, copies_, batch_, books_, parts_) {}
+      completion_(sequences_, steady_, copies_, batch_, books_, parts_) {
+  if (parts_.replay != nullptr) foresight_.emplace(*parts_.replay, sequences_, steady_);
+}
 
 void Replica::submit(Request& request, bool first) {
   const sim::Time now = parts_.engine->now();
@@ -181,6 +183,7 @@ policies::BatchView Replica::view() const {
           .mode = batch_.shape().mode,
           .limits = parts_.limits,
           .pricer = &pricer_,
+          .experts = foresight_ ? &*foresight_ : nullptr,
           .ps_per_tick = time_.ps_per_tick};
 }
 

@@ -28,6 +28,7 @@
 #include "experiments/systems/serving/replica/books.hpp"
 #include "experiments/systems/serving/replica/completion.hpp"
 #include "experiments/systems/serving/replica/device_time.hpp"
+#include "experiments/systems/serving/replica/expert_foresight.hpp"
 #include "experiments/systems/serving/replica/flight.hpp"
 #include "experiments/systems/serving/replica/lane.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
@@ -132,6 +133,7 @@ class Replica final : private TurnTaker, private LaneOwner {
   DeviceTime time_;
   Books books_;
   SteadyDecodes steady_;
+  std::optional<ReplayedForesight> foresight_;
   TierCopies copies_;
   BatchBuilder batch_;
   ReplicaPricer pricer_;
