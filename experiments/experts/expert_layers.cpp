@@ -118,8 +118,7 @@ void ExpertLayers::gather(std::size_t l, const StepChoices& choices) {
   if (layer.cache) look_up(layer, chosen, choices.scores(l));
 }
 
-void ExpertLayers::look_up(LayerState& layer, std::span<const ExpertId> chosen,
-                           std::span<const std::uint16_t> scores) {
+void ExpertLayers::look_up(LayerState& layer, std::span<const ExpertId> chosen, std::span<const std::uint16_t> scores) {
   const auto count = static_cast<std::int64_t>(chosen.size());
   if (params_.spread != SlotSpread::pooled) {
     layer.cache->look_up({.first = layer.asked, .experts = chosen, .scores = scores});
@@ -274,9 +273,8 @@ void ExpertLayers::foretell(std::size_t l, const StepChoices& choices) {
     }
     LayerState& state = layers_[at % layers_.size()];
     // A layer's own cache is asked once a step.
-    const std::int64_t requests = params_.spread == SlotSpread::pooled
-                                      ? ahead
-                                      : (ahead - 1) / static_cast<std::int64_t>(layers_.size()) + 1;
+    const std::int64_t requests =
+        params_.spread == SlotSpread::pooled ? ahead : (ahead - 1) / static_cast<std::int64_t>(layers_.size()) + 1;
     if (state.cache)
       for (const ExpertId e : next.experts) state.cache->foretell(static_cast<ExpertId>(state.first + e), requests);
     foretold_.push_back(std::move(next));

@@ -90,11 +90,11 @@ class ExpertLayers {
   /// A layer's experts. They share a cache of their own, or, numbered from `first` on, one with all other layers.
   struct LayerState {
     std::shared_ptr<policies::ExpertResidency> cache;  ///< none: no slots
-    traces::ExpertId first = 0, number = 0;  ///< of the layer's first expert in its cache; over all layers
-    std::int64_t asked = 0;                  ///< of its own cache
-    policies::ExpertCounts counts;           ///< of this layer
-    std::vector<std::int64_t> arrives_ps;    ///< by expert: when its copy is there
-    std::vector<bool> ahead;                 ///< by expert: copied ahead and not yet used
+    traces::ExpertId first = 0, number = 0;            ///< of the layer's first expert in its cache; over all layers
+    std::int64_t asked = 0;                            ///< of its own cache
+    policies::ExpertCounts counts;                     ///< of this layer
+    std::vector<std::int64_t> arrives_ps;              ///< by expert: when its copy is there
+    std::vector<bool> ahead;                           ///< by expert: copied ahead and not yet used
     bool holds(traces::ExpertId e) const { return cache && cache->holds(static_cast<traces::ExpertId>(first + e)); }
   };
   /// What a predictor says of a layer of a step.

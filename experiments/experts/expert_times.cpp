@@ -83,7 +83,7 @@ std::int64_t ExpertTimes::weight_bytes(std::size_t kind) const {
 }
 
 Priced ExpertTimes::price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
-                     std::span<const std::int64_t> rows, std::int64_t devices) {
+                          std::span<const std::int64_t> rows, std::int64_t devices) {
   Priced sum;
   for (const models::ExpertShape& p : expert.products) {
     hw::GroupedGemm grouped = hw::grouped_gemm(rows, p.n, p.k);

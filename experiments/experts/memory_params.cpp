@@ -28,7 +28,8 @@ ExpertHome read_expert_home(const sim::Node& node, const ExpertHostParams& host,
       faults.add(place_of(section_of_host, "part"),
                  fmt::format("expected a CPU, got a part of kind {}", home.host->kind()));
   }
-  if (const auto found = read_named_part<hw::LinkPart>(link, place_of(node, "link"), inputs, faults)) home.link = *found;
+  if (const auto found = read_named_part<hw::LinkPart>(link, place_of(node, "link"), inputs, faults))
+    home.link = *found;
   if (!storage.empty())
     home.storage = read_named_part<hw::MemoryTier>(storage, place_of(node, "storage"), inputs, faults);
   return home;

@@ -54,8 +54,7 @@ experts::Config decoding(const PartShelf& parts, const char* gpu, const char* mo
 
 double tokens_per_s(const experts::Config& config, double share) {
   const experts::Prices prices(config);
-  const auto slots =
-      layer_slots(config.expert_layers(), config.trace.experts, share, config.sections.policies.spread);
+  const auto slots = layer_slots(config.expert_layers(), config.trace.experts, share, config.sections.policies.spread);
   const experts::RunTotals totals = experts::play(config, prices, slots);
   return static_cast<double>(totals.steps) / (static_cast<double>(totals.time_ps) * 1e-12);
 }

@@ -2,10 +2,10 @@
 //
 // Decides: every decode, every prompt that is under way and every request that could be admitted waits in the queue of
 // an expert: the one that its next tokens choose, of a chunk of prompt the one that most of them do. A batch of
-// `max_tokens` is filled from the queue with most tokens, then from the next longest; within a queue decodes and prompts
-// go by admission, then requests by arrival. Who was left out `patience` times goes first. Without a free block the
-// latest-admitted sequence is preempted and recomputed. Source: Read-ME (NeurIPS 2024, arXiv 2410.19123, algorithm 1),
-// which has no bound on waiting (`patience` 0). Our reading: the paper does not say in which queue a prompt is.
+// `max_tokens` is filled from the queue with most tokens, then from the next longest; within a queue decodes and
+// prompts go by admission, then requests by arrival. Who was left out `patience` times goes first. Without a free block
+// the latest-admitted sequence is preempted and recomputed. Source: Read-ME (NeurIPS 2024, arXiv 2410.19123, algorithm
+// 1), which has no bound on waiting (`patience` 0). Our reading: the paper does not say in which queue a prompt is.
 #include <algorithm>
 #include <map>
 
@@ -35,7 +35,8 @@ class ReadMeBatching final : public Batching {
   explicit ReadMeBatching(const ReadMeParams& params) : params_(params) {}
 
   std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
-    if (!limits.router_ahead) return "read_me batches by the experts that tokens will choose, which workload.router says";
+    if (!limits.router_ahead)
+      return "read_me batches by the experts that tokens will choose, which workload.router says";
     return unless_alone(limits, "read_me counts what all that run wait for");
   }
 
@@ -68,7 +69,8 @@ class ReadMeBatching final : public Batching {
     for (const Unit& unit : units_) {
       if (view[unit.id].phase == Phase::decode && unit.taken && !out.decode_rest)
         out.items.push_back({.seq = unit.id, .new_tokens = unit.tokens});
-      if (view[unit.id].phase != Phase::waiting || unit.taken) left_out(unit.id) = unit.taken ? 0 : left_out(unit.id) + 1;
+      if (view[unit.id].phase != Phase::waiting || unit.taken)
+        left_out(unit.id) = unit.taken ? 0 : left_out(unit.id) + 1;
     }
   }
 

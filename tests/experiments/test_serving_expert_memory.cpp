@@ -83,8 +83,8 @@ TEST_CASE("expert memory: fewer slots fetch more and take longer; slots are the 
   CHECK(figure(none, "expert_memory.waited_s") <= figure(none, "expert_memory.link_s"));
   CHECK(figure(none, "expert_memory.waited_s") > 0.9 * figure(none, "expert_memory.link_s"));
   // 48 layers of 128 experts of 4 bits and scales: three matrices of 2,048 x 768, 2.65 MB or so each expert.
-  const double a_share = figure(summary_of(kServed, {kMemory + "share=1"}), "memory_bytes.weights") -
-                         figure(none, "memory_bytes.weights");
+  const double a_share =
+      figure(summary_of(kServed, {kMemory + "share=1"}), "memory_bytes.weights") - figure(none, "memory_bytes.weights");
   CHECK(a_share == Approx(48 * 128 * 3.0 * 2048 * 768 * 17 / 32).epsilon(0.05));
 }
 
@@ -156,9 +156,9 @@ TEST_CASE("expert memory: what does not fit is a result") {
 }
 
 TEST_CASE("expert memory: batches by expert copy less than batches in order of admission") {
-  const std::vector<std::string> sets = {
-      "workload.generator.requests=48", "workload.clients=32", "workload.router.generator.tokens=2048",
-      "workload.router.generator.layers=1", "workload.router.generator.spread=1", kMemory + "share=0.5"};
+  const std::vector<std::string> sets = {"workload.generator.requests=48",        "workload.clients=32",
+                                         "workload.router.generator.tokens=2048", "workload.router.generator.layers=1",
+                                         "workload.router.generator.spread=1",    kMemory + "share=0.5"};
   const auto with = [&](const char* policy, const char* tokens, std::vector<std::string> more = {}) {
     more.insert(more.end(), sets.begin(), sets.end());
     more.push_back(std::string("policies.batching.policy=") + policy);
@@ -170,10 +170,11 @@ TEST_CASE("expert memory: batches by expert copy less than batches in order of a
   CHECK(figure(queues, "tokens.output") == figure(order, "tokens.output"));
   CHECK(fetched(queues) < fetched(order));
   // Where nobody knows what tokens will choose, it cannot be.
-  CHECK_THAT(summary_of(kServed, {"workload.router=null", "replica.expert_memory=null", "policies.batching.policy=read_me"})
-                 .at("reason")
-                 ->as_string(),
-             Catch::Contains("read_me batches by the experts that tokens will choose"));
+  CHECK_THAT(
+      summary_of(kServed, {"workload.router=null", "replica.expert_memory=null", "policies.batching.policy=read_me"})
+          .at("reason")
+          ->as_string(),
+      Catch::Contains("read_me batches by the experts that tokens will choose"));
 }
 
 TEST_CASE("expert memory: faults") {
@@ -187,7 +188,8 @@ TEST_CASE("expert memory: faults") {
   CHECK_THAT(fault({kMemory + "storage=nvme-gen4"}), Catch::Contains("no host is named"));
   CHECK_THAT(fault({"replica.host_weights.share=0.5"}), Catch::Contains("expected none beside replica.host_weights"));
   CHECK_THAT(fault({"policies.redundant=1"}), Catch::Contains("expected none beside policies.redundant"));
-  CHECK_THAT(fault({R"(machine.devices=[{"part": "rtx-4090", "clocks": ["1.5 GHz", "1 GHz"]}])"}), Catch::Contains("not priced"));
+  CHECK_THAT(fault({R"(machine.devices=[{"part": "rtx-4090", "clocks": ["1.5 GHz", "1 GHz"]}])"}),
+             Catch::Contains("not priced"));
   CHECK_THAT(fault({kMemory + "link=pcie4-x15"}), Catch::Contains("pcie4-x16"));
   CHECK_THAT(fault({kMemory + "host.part=rtx-4090"}), Catch::Contains("expected a CPU, got a part of kind gpu"));
 }

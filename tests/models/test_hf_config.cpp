@@ -252,17 +252,18 @@ TEST_CASE("a reference is a catalog name, a file or a folder", "[unit]") {
 TEST_CASE("every catalog entry is valid, understood in full and names its source", "[unit]") {
   const std::vector<std::string> names = catalog_models(test::catalog());
   CHECK(names ==
-        std::vector<std::string>{
-            "codellama-34b",     "deepseek-r1",        "deepseek-v2-lite",  "deepseek-v3",       "duo-llm",
-            "falcon-180b",       "gpt-oss-120b",       "gpt-oss-20b",       "kimi-k2",           "llama-13b",
-            "llama-2-13b",       "llama-2-70b",        "llama-2-7b",        "llama-3-70b",       "llama-3-8b",
-            "llama-3.1-405b",    "llama-3.1-70b",      "llama-3.1-8b",      "llama-3.2-1b",      "llama-30b",
-            "llama-7b",          "llama-moe-3.5b",     "llama3-15b",        "minimax-m2.5",      "mistral-7b",
-            "mistral-large",     "mixtral-8x22b",      "mixtral-8x7b",      "opt-125m",          "opt-13b",
-            "opt-175b",          "opt-6.7b",           "opt-66b",           "qwen-32b",          "qwen2-57b-a14b",
-            "qwen3-235b-a22b",   "qwen3-30b-a3b",      "qwen3-32b",         "qwen3-8b",          "qwen3-next-80b-a3b",
-            "qwen3.5-397b-a17b", "switch-128-decoder", "switch-32-decoder", "switch-64-decoder", "yi-34b",
-            "yi-34b-200k"});
+        std::vector<std::string>{"codellama-34b",     "deepseek-r1",    "deepseek-v2-lite",   "deepseek-v3",
+                                 "duo-llm",           "falcon-180b",    "gpt-oss-120b",       "gpt-oss-20b",
+                                 "kimi-k2",           "llama-13b",      "llama-2-13b",        "llama-2-70b",
+                                 "llama-2-7b",        "llama-3-70b",    "llama-3-8b",         "llama-3.1-405b",
+                                 "llama-3.1-70b",     "llama-3.1-8b",   "llama-3.2-1b",       "llama-30b",
+                                 "llama-7b",          "llama-moe-3.5b", "llama3-15b",         "minimax-m2.5",
+                                 "mistral-7b",        "mistral-large",  "mixtral-8x22b",      "mixtral-8x7b",
+                                 "opt-125m",          "opt-13b",        "opt-175b",           "opt-6.7b",
+                                 "opt-66b",           "qwen-32b",       "qwen2-57b-a14b",     "qwen3-235b-a22b",
+                                 "qwen3-30b-a3b",     "qwen3-32b",      "qwen3-8b",           "qwen3-next-80b-a3b",
+                                 "qwen3.5-397b-a17b", "read-me-7b",     "switch-128-decoder", "switch-32-decoder",
+                                 "switch-64-decoder", "yi-34b",         "yi-34b-200k"});
   for (const std::string& name : names) {
     CAPTURE(name);
     const ModelConfig c = test::model(name);

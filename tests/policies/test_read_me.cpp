@@ -13,8 +13,7 @@ class Foresight final : public ExpertForesight {
   void next(SeqId id, std::int64_t tokens, std::vector<std::uint16_t>& out) const override {
     const std::vector<std::uint16_t>& all = of.at(id);
     out.clear();
-    for (std::int64_t i = 0; i < tokens; ++i)
-      out.push_back(all[std::min(static_cast<std::size_t>(i), all.size() - 1)]);
+    for (std::int64_t i = 0; i < tokens; ++i) out.push_back(all[std::min(static_cast<std::size_t>(i), all.size() - 1)]);
   }
   std::map<SeqId, std::vector<std::uint16_t>> of;
 };

@@ -111,10 +111,11 @@ std::string host_text(const Node& host) {
 std::string experts_text(const Node& experts) {
   const auto value = [&](const char* key) { return number(experts, key).value_or(0); };
   const double longer = value("waited_s");
-  return fmt::format("{:.1f} % of the uses in device memory, {:.0f} copied, {:.0f} computed by the host; iterations "
-                     "{} {} in all than with all of them there",
-                     100 * value("hit_rate"), value("fetched") + value("prefetched"), value("on_host"),
-                     sim::humanise(std::abs(longer), Unit::seconds), longer < 0 ? "shorter" : "longer");
+  return fmt::format(
+      "{:.1f} % of the uses in device memory, {:.0f} copied, {:.0f} computed by the host; iterations "
+      "{} {} in all than with all of them there",
+      100 * value("hit_rate"), value("fetched") + value("prefetched"), value("on_host"),
+      sim::humanise(std::abs(longer), Unit::seconds), longer < 0 ? "shorter" : "longer");
 }
 
 /// What the machine's network made iterations wait, and the jobs beside the service.

@@ -216,7 +216,8 @@ Config read_config(const Node& root, const sim::RegistrySet& registries, sim::Fa
   if (!faults.empty()) return config;
   const Node workload = section(root, "workload");
   RouterSource& router = config.sections.workload.router;
-  config.trace = open_router_source(section(workload, "router"), router, routed_model(config.model), config.tokens, faults);
+  config.trace =
+      open_router_source(section(workload, "router"), router, routed_model(config.model), config.tokens, faults);
   if (router.trace) config.inputs.emplace_back(*router.trace);
   if (!faults.empty()) return config;
   check_ranks(root, config, faults);

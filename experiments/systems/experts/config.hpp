@@ -196,8 +196,9 @@ struct PolicyParams : ExpertMemoryPolicies {
             sim::choice("groups", &P::groups, "arrival", "Which of the waiting tokens share a step."),
             sim::field("pool", &P::pool, Unit::count, sim::between(1, 256),
                        "Number of batches of texts that `groups` chooses from."),
-            sim::choice("placement", &P::placement, "contiguous",
-                        "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
+            sim::choice(
+                "placement", &P::placement, "contiguous",
+                "Which rank holds which experts, planned on the choices of the first steps, which are skipped."),
             sim::field("redundant", &P::redundant, Unit::count, sim::between(0, 1 << 16),
                        "Expert slots of a layer, over all ranks, beyond one for each expert."),
             sim::field("exchange", &P::exchange, "Exchange of rows between ranks.")});

@@ -113,8 +113,7 @@ RunTotals play(const Config& config, const Prices& prices, const std::vector<std
   }
   static_cast<ExpertTotals&>(totals) = layers.totals();
   totals.time_ps = layers.now_ps() - begin_ps;
-  for (std::size_t l = 0; l < layers.layers(); ++l)
-    totals.layer_hit_rate.push_back(layers.counts(l).hit_rate());
+  for (std::size_t l = 0; l < layers.layers(); ++l) totals.layer_hit_rate.push_back(layers.counts(l).hit_rate());
   return totals;
 }
 

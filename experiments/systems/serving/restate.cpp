@@ -152,10 +152,11 @@ std::string targets_of(const Node& resolved) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> restate_serving(const Node& resolved) {
-  std::vector<std::pair<std::string, std::string>> rows = {{"model", model_of(resolved)},
-                                                           {"machine", machine_of(resolved) + "; " + plans_of(resolved)},
-                                                           {"policies", policies_of(resolved)},
-                                                           {"targets", targets_of(resolved)}};
+  std::vector<std::pair<std::string, std::string>> rows = {
+      {"model", model_of(resolved)},
+      {"machine", machine_of(resolved) + "; " + plans_of(resolved)},
+      {"policies", policies_of(resolved)},
+      {"targets", targets_of(resolved)}};
   if (const std::string experts = experts_of(resolved); !experts.empty())
     rows.insert(rows.begin() + 2, {"experts", experts});
   return rows;

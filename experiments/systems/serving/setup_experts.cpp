@@ -101,31 +101,31 @@ std::optional<std::string> ServingSetup::State::keep_experts(ReplicaKind& kind, 
   const auto& params = config.replica.expert_memory;
   if (!params) return std::nullopt;
   if (kind.stages > 1 || kind.data_parallel > 1 || kind.expert_parallel > 1 || !config.layouts.empty())
-    return "replica.expert_memory: expected replicas of one layout and of tensor parallelism alone, whose devices share "
+    return "replica.expert_memory: expected replicas of one layout and of tensor parallelism alone, whose devices "
+           "share "
            "every expert";
   const models::Transformer& t = layout.transformer;
   const traces::RouterTrace& trace = *config.router_choices;
   models::NumberFormats host_formats = t.formats;
   host_formats.experts = params->host.weights.value_or(host_formats.experts);
-  auto plan = std::make_shared<ExpertMemoryPlan>(
-      ExpertMemoryPlan{.policies = *params,
-                       .times = {{.gpu = part(kind).device,
-                                  .devices = t.tp,
-                                  .host = config.expert_home.host,
-                                  .sockets = params->host.sockets,
-                                  .host_efficiency = params->host.efficiency,
-                                  .host_gap_s = params->host.layer_gap_s,
-                                  .link = config.expert_home.link,
-                                  .storage = config.expert_home.storage},
-                                 expert_weights(t, models::build_transformer(model, host_formats, {}),
-                                                config.model.dtype, params->host.sockets)},
-                       .replay = kind.replay,
-                       .routed = {},
-                       .past = {},
-                       .setup = {.experts = trace.experts,
-                                 .top_k = trace.top_k,
-                                 .slots = layer_slots(config.expert_layers, trace.experts, params->share,
-                                                      params->spread)}});
+  auto plan = std::make_shared<ExpertMemoryPlan>(ExpertMemoryPlan{
+      .policies = *params,
+      .times = {{.gpu = part(kind).device,
+                 .devices = t.tp,
+                 .host = config.expert_home.host,
+                 .sockets = params->host.sockets,
+                 .host_efficiency = params->host.efficiency,
+                 .host_gap_s = params->host.layer_gap_s,
+                 .link = config.expert_home.link,
+                 .storage = config.expert_home.storage},
+                expert_weights(t, models::build_transformer(model, host_formats, {}), config.model.dtype,
+                               params->host.sockets)},
+      .replay = kind.replay,
+      .routed = {},
+      .past = {},
+      .setup = {.experts = trace.experts,
+                .top_k = trace.top_k,
+                .slots = layer_slots(config.expert_layers, trace.experts, params->share, params->spread)}});
   for (std::size_t layer = 0; layer < t.kind_of.size(); ++layer) {
     const auto of = static_cast<std::size_t>(t.kind_of[layer]);
     if (!t.kinds[of].experts) continue;
@@ -140,9 +140,8 @@ std::optional<std::string> ServingSetup::State::keep_experts(ReplicaKind& kind, 
   setup.scores = !trace.layers.front().scores.empty();
   const std::int64_t all = config.expert_layers * trace.experts;
   const bool elsewhere = std::accumulate(setup.slots.begin(), setup.slots.end(), std::int64_t{0}) < all;
-  const HostedExperts hosted =
-      hosted_experts(config.expert_home, params->host.sockets, elsewhere ? all : 0, plan->times.host_expert_bytes(),
-                     params->host_share);
+  const HostedExperts hosted = hosted_experts(config.expert_home, params->host.sockets, elsewhere ? all : 0,
+                                              plan->times.host_expert_bytes(), params->host_share);
   setup.host_slots = hosted.slots;
   add_past(trace, config.planned_tokens, *plan);
   kind.expert_memory = std::move(plan);

@@ -70,12 +70,12 @@ struct ReplicaKind {
   std::int64_t weight_bytes = 0, usable_bytes = 0;
   std::int64_t beside_bytes = 0;  ///< of usable memory beside each device, which holds the KV cache; 0: there is none
   policies::KvGeometry geometry;  ///< of a lane, or of all lanes of one scheduler
-  std::int64_t cache_per_token = 0;               ///< bytes over all devices, drafts left out
-  std::int64_t block_bytes = 0;                   ///< of the KV cache that it was made for
-  std::shared_ptr<RouterReplay> replay;           ///< where router choices are replayed; else null
+  std::int64_t cache_per_token = 0;                       ///< bytes over all devices, drafts left out
+  std::int64_t block_bytes = 0;                           ///< of the KV cache that it was made for
+  std::shared_ptr<RouterReplay> replay;                   ///< where router choices are replayed; else null
   std::shared_ptr<const ExpertMemoryPlan> expert_memory;  ///< of replica.expert_memory; else null
-  policies::ExpertPlacementView experts_over;     ///< what its experts are placed over, …
-  std::vector<policies::LayerPlacement> experts;  ///< … and where they are when a run begins
+  policies::ExpertPlacementView experts_over;             ///< what its experts are placed over, …
+  std::vector<policies::LayerPlacement> experts;          ///< … and where they are when a run begins
   IterationStack models;  ///< the one on top prices iterations (of a pipeline: those of a stage)
   bool clocked = false;   ///< they have modes, the clocks to choose from
   std::unique_ptr<DraftModels> drafts;

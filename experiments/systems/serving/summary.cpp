@@ -156,7 +156,8 @@ const FigureTable<RoutedTotals>& routed_table() {
 const FigureTable<ServingResult>& expert_memory_table() {
   using Result = ServingResult;
   static const FigureTable<Result> table{
-      {"hit_rate", "ratio", "Experts that tokens chose and that were in device memory, over all: of an iteration's layer.",
+      {"hit_rate", "ratio",
+       "Experts that tokens chose and that were in device memory, over all: of an iteration's layer.",
        [](const Result& it) { return it.experts.counts.hit_rate(); }},
       {"{fetched,on_host,read}", "count",
        "Experts copied over the link when they were needed, computed by the host, and read from the drive.",
@@ -204,7 +205,8 @@ const FigureTable<Binding>& binding_table() {
   static const FigureTable<Binding> table{
       {"target", "", "Target that most requests miss: ttft, tbt or rejection.", &Binding::target},
       {"cause", "",
-       "Main cause of the misses: prompt_chunk, decode_batch, host_memory, host, preemption, prompt, queueing, kv_blocks or "
+       "Main cause of the misses: prompt_chunk, decode_batch, host_memory, host, preemption, prompt, queueing, "
+       "kv_blocks or "
        "rejection.",
        [](const Binding& it) { return std::string(sim::to_string(it.cause)); }},
       {"missed", "ratio", "Share of requests that miss this target.", &Binding::missed},

@@ -83,9 +83,8 @@ void read_expert_memory(const sim::Node& root, ServingConfig& config, sim::Fault
     faults.add(place_of(node, "host_share"),
                "expected a share of the experts that the host's memory keeps, for no host is named");
   check_cache(node, config, faults);
-  config.expert_home =
-      read_expert_home(node, params.host, params.link, params.storage, config.machine.cost,
-                       place_of(section(root, "machine"), "cost"), config.expert_files, faults);
+  config.expert_home = read_expert_home(node, params.host, params.link, params.storage, config.machine.cost,
+                                        place_of(section(root, "machine"), "cost"), config.expert_files, faults);
 }
 
 }  // namespace orrery::experiments

@@ -66,7 +66,9 @@ class RouterReplay {
   std::size_t layer_of(std::size_t expert_layer) const { return expert_layer % layers(); }
 
   /// The token of the trace that stands for the one at a place of a request.
-  std::int64_t token_of(std::int64_t request, std::int64_t place) const { return (start_of(request) + place) % tokens_; }
+  std::int64_t token_of(std::int64_t request, std::int64_t place) const {
+    return (start_of(request) + place) % tokens_;
+  }
   /// Tokens [first, last) of the trace, so many times.
   struct Stretch {
     std::int64_t first = 0, last = 0, times = 1;

@@ -32,8 +32,8 @@ struct ReplicaParts {
   sim::Engine* engine = nullptr;
   Instants* instants = nullptr;  ///< of this engine
   IterationModel* model = nullptr;
-  const RouterReplay* replay = nullptr;    ///< may be null: nobody knows which experts tokens choose
-  std::shared_ptr<Rebalancer> rebalancer;  ///< of all lanes; may be null: experts stay where they are
+  const RouterReplay* replay = nullptr;         ///< may be null: nobody knows which experts tokens choose
+  std::shared_ptr<Rebalancer> rebalancer;       ///< of all lanes; may be null: experts stay where they are
   std::shared_ptr<ExpertMemory> expert_memory;  ///< may be null: the devices hold all experts
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;

@@ -20,7 +20,8 @@ class ReplicaPricer final : public policies::BatchPricer {
         experts_(parts.expert_memory.get()),
         layers_(parts.limits.layers) {}
 
-  /// Price of the replica's shape, which begins at the end of the stall (experts are copied for it), that passes the pipe (where there is one) at the end of the stall.
+  /// Price of the replica's shape, which begins at the end of the stall (experts are copied for it), that passes the
+  /// pipe (where there is one) at the end of the stall.
   IterationPrice price(const DeviceTime& time);
   std::int64_t time_ps(const policies::BatchSketch& sketch) const override;
   std::int64_t switch_ps(std::int32_t from, std::int32_t to) const { return model_.switch_ps(from, to); }
