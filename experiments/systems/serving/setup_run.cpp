@@ -255,8 +255,8 @@ class RunMembers {
     for (std::int64_t lane = 0; lane < apart; ++lane) {  // lanes of a pipeline have one host beside their devices
       member.lanes.push_back(
           lane_of(group, kind, number, wire, lane > 0 && kind.stages > 1 ? member.lanes.front().tier : nullptr));
-      member.lanes.back().rebalancer = rebalancer;
-      if (kind.expert_memory) member.lanes.back().expert_memory = std::make_shared<ExpertMemory>(kind.expert_memory);
+      member.lanes.back().experts.rebalancer = rebalancer;
+      if (kind.expert_memory) member.lanes.back().experts.memory = std::make_shared<ExpertMemory>(kind.expert_memory);
     }
     return member;
   }
@@ -266,7 +266,7 @@ class RunMembers {
                        const std::shared_ptr<Wire>& wire, policies::KvTier* tier) {
     ReplicaParts parts;
     parts.model = &kind.models.top();
-    parts.replay = kind.replay.get();
+    parts.experts.replay = kind.replay.get();
     if (kind.stages == 1)
       parts.speculator = kind.drafts->speculator(seed_ + (static_cast<std::uint64_t>(number) << 32));
     parts.acceptance = parts.speculator.get();

@@ -27,7 +27,7 @@ BatchBuilder::BatchBuilder(SequenceTable& sequences, SteadyDecodes& steady, cons
       kv_(*parts.kv),
       speculator_(parts.speculator.get()),
       limits_(parts.limits),
-      names_tokens_(parts.replay != nullptr) {}
+      names_tokens_(parts.experts.replay != nullptr) {}
 
 bool BatchBuilder::build(BatchDecision& decision) {
   ++number_;

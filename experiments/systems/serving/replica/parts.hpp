@@ -28,13 +28,18 @@ class Rebalancer;
 struct SequencePool;
 struct TierLinks;
 
+/// Who knows of the experts of a replica's model.
+struct ExpertParts {
+  const RouterReplay* replay = nullptr;    ///< may be null: nobody knows which experts tokens choose
+  std::shared_ptr<Rebalancer> rebalancer;  ///< of all lanes; may be null: experts stay where they are
+  std::shared_ptr<ExpertMemory> memory;    ///< may be null: the devices hold all experts
+};
+
 struct ReplicaParts {
   sim::Engine* engine = nullptr;
   Instants* instants = nullptr;  ///< of this engine
   IterationModel* model = nullptr;
-  const RouterReplay* replay = nullptr;         ///< may be null: nobody knows which experts tokens choose
-  std::shared_ptr<Rebalancer> rebalancer;       ///< of all lanes; may be null: experts stay where they are
-  std::shared_ptr<ExpertMemory> expert_memory;  ///< may be null: the devices hold all experts
+  ExpertParts experts;
   ServingMetrics* metrics = nullptr;
   RequestSink* sink = nullptr;
   RunObserver* observer = nullptr;             ///< may be null

@@ -17,7 +17,7 @@ class ReplicaPricer final : public policies::BatchPricer {
         host_(parts.host),
         pipe_(parts.pipe),
         scheduler_(parts.scheduler),
-        experts_(parts.expert_memory.get()),
+        experts_(parts.experts.memory.get()),
         layers_(parts.limits.layers) {}
 
   /// Price of the replica's shape, which begins at the end of the stall (experts are copied for it), that passes the

@@ -53,7 +53,7 @@ Replica::Replica(ReplicaParts parts)
       flight_(number_, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
       lane_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, flight_, parts_),
       completion_(sequences_, steady_, copies_, batch_, books_, parts_) {
-  if (parts_.replay != nullptr) foresight_.emplace(*parts_.replay, sequences_, steady_);
+  if (parts_.experts.replay != nullptr) foresight_.emplace(*parts_.experts.replay, sequences_, steady_);
 }
 
 void Replica::submit(Request& request, bool first) {
@@ -214,10 +214,10 @@ bool Replica::decide() {
   if (!copies_.idle())
     copies_.await_room(parts_.kv->available_blocks() -
                        (decision_.decode_rest ? steady_.growth().next(steady_.clock()) : 0));
-  if (parts_.rebalancer != nullptr) {
-    time_.stall_ps += parts_.rebalancer->before_iteration(
+  if (parts_.experts.rebalancer != nullptr) {
+    time_.stall_ps += parts_.experts.rebalancer->before_iteration(
         static_cast<std::size_t>(parts_.lane), time_.after(time_.stall_ps), time_.ps_per_tick, books_.counts().routed);
-    batch_.set_placement(parts_.rebalancer->placement());
+    batch_.set_placement(parts_.experts.rebalancer->placement());
   }
   planned_ = pricer_.price(time_);
   if (parts_.pipe != nullptr && books_.watched()) books_.keep_stages(parts_.pipe->last_times());
