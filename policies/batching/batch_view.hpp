@@ -23,7 +23,6 @@ struct ReplicaLimits {
   std::int32_t layers = 0;
   std::int64_t tier_tokens = 0;  ///< whose KV the tier that swapped sequences go to can hold; 0: there is none
   std::int64_t batches = 1;      ///< in flight at most, of one scheduler
-  bool router_ahead = false;     ///< BatchView::experts says which experts tokens will choose
   std::int32_t modes = 0;        ///< that it may be switched between; 0: nobody says
 };
 

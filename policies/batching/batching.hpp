@@ -125,6 +125,9 @@ class Batching {
   virtual void returned(SeqId) {}
 };
 
+/// The policy that goes by the experts that tokens will choose; by admission where nobody knows these.
+inline constexpr std::string_view kReadMe = "read_me";
+
 using BatchingRegistry = sim::Registry<Batching>;
 
 /// Adds every batching policy of this folder (register.cpp: one line a policy).

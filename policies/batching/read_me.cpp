@@ -35,8 +35,6 @@ class ReadMeBatching final : public Batching {
   explicit ReadMeBatching(const ReadMeParams& params) : params_(params) {}
 
   std::optional<std::string> obstacle(const ReplicaLimits& limits) const override {
-    if (!limits.router_ahead)
-      return "read_me batches by the experts that tokens will choose, which workload.router says";
     return unless_alone(limits, "read_me counts what all that run wait for");
   }
 
@@ -92,7 +90,7 @@ class ReadMeBatching final : public Batching {
     units_.clear();
     decoding_ = 0;
     const auto add = [&](SeqId id, std::int64_t tokens) {
-      next_.assign(1, 0);  // on paper nobody knows: all wait in one queue
+      next_.assign(1, 0);  // where nobody knows, all wait in one queue: by admission
       if (view.experts != nullptr) view.experts->next(id, tokens, next_);
       std::map<std::uint16_t, std::int64_t> times;
       for (const std::uint16_t expert : next_) ++times[expert];
@@ -139,9 +137,9 @@ class ReadMeBatching final : public Batching {
 }  // namespace
 
 void add_read_me_batching(BatchingRegistry& registry) {
-  registry.add<ReadMeParams>("read_me",
-                             "Batches filled from the longest queue of tokens that choose one expert (NeurIPS 2024); "
-                             "needs workload.router.",
+  registry.add<ReadMeParams>(std::string(kReadMe),
+                             "Batches filled from the longest queue of tokens that choose one expert (NeurIPS 2024), "
+                             "as workload.router says.",
                              [](const ReadMeParams& params) { return std::make_unique<ReadMeBatching>(params); });
 }
 

@@ -104,11 +104,14 @@ TEST_CASE("read_me: who was left out as often as its patience goes first", "[uni
   for (int i = 0; i < 20; ++i) CHECK_FALSE(tokens_of(replica.decide(*paper)).contains(rare));
 }
 
-TEST_CASE("read_me: it needs a router that runs ahead", "[unit]") {
-  const auto policy = make_batching("read_me");
-  CHECK_THAT(policy->obstacle({}).value(), Catch::Contains("which workload.router says"));
-  CHECK_FALSE(policy->obstacle({.router_ahead = true}).has_value());
-  CHECK_THAT(policy->obstacle({.batches = 2, .router_ahead = true}).value(), Catch::Contains("per_lane"));
+TEST_CASE("read_me: where nobody knows the experts all go by admission", "[unit]") {
+  PaperReplica replica(100);
+  const SeqId a = replica.decode(16), prompt = replica.prefill(40, 8);
+  replica.decode(16);  // finds no budget
+  const auto policy = make_batching("read_me", R"({"max_tokens": 20})");
+  CHECK(tokens_of(replica.decide(*policy)) == std::map<SeqId, std::int64_t>{{a, 1}, {prompt, 19}});
+  CHECK_FALSE(policy->obstacle({}).has_value());
+  CHECK_THAT(policy->obstacle({.batches = 2}).value(), Catch::Contains("per_lane"));
 }
 
 }  // namespace

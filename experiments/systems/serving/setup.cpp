@@ -181,6 +181,7 @@ std::optional<std::string> ServingSetup::State::obstacle(const ReplicaKind& kind
 
 /// Why the group's policy cannot schedule such replicas, or nothing.
 static std::optional<std::string> batching_obstacle(const ReplicaGroup& group, const ReplicaKind& kind) {
+  if (kind.limits.batches == 1 && kind.limits.modes == 0) return std::nullopt;  // as any policy can
   return group.batching.make()->obstacle(kind.limits);
 }
 
@@ -366,7 +367,6 @@ void ServingSetup::State::make_models(ReplicaKind& kind) {
 bool ServingSetup::State::make_kind(const ReplicaGroup& group, ReplicaKind& kind) {
   kind.limits = {config.replica.max_context.value_or(model.max_position_embeddings),
                  static_cast<std::int32_t>(model.layers)};
-  kind.limits.router_ahead = config.router_choices != nullptr;
   kind.limits.batches = kind.one_scheduler ? kind.lanes : 1;
   if (!config.layouts.empty()) kind.limits.modes = static_cast<std::int32_t>(group.layouts.size());
   auto why_not = obstacle(kind);

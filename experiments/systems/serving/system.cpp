@@ -75,6 +75,11 @@ std::vector<std::string> serving_notes(const ServingConfig& config, const Servin
     if (!part.device.has_units_for(config.model.dtype) && std::ranges::find(notes, note) == notes.end())
       notes.push_back(std::move(note));
   }
+  const auto by_expert = [](const ReplicaGroup& group) { return group.batching.name == policies::kReadMe; };
+  if (config.router_choices == nullptr && std::ranges::any_of(config.groups, by_expert))
+    notes.emplace_back(
+        "policies.batching read_me goes by admission: without workload.router nobody knows which experts tokens "
+        "choose");
   return notes;
 }
 
