@@ -71,7 +71,7 @@ void add_slots(const Node& resolved, std::vector<Change>& changes) {
   const Node* share = resolved.at(kShare);
   if (share == nullptr || !share->is_number()) return;
   for (const double times : {1.5, 2.0, 3.0}) {
-    const double more = std::min(1.0, std::round(share->as_number() * times * 100) / 100);
+    const double more = std::min(1.0, std::round(std::max(0.05, share->as_number()) * times * 100) / 100);
     if (more > share->as_number())
       changes.push_back({{fmt::format("{}={:g}", kShare, more)}, fmt::format("{} {:g}", kShare, more)});
     if (more >= 1) break;

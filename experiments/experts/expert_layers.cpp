@@ -8,18 +8,12 @@ namespace orrery::experiments {
 using policies::ExpertPlace;
 using traces::ExpertId;
 
-ExpertTotals& ExpertTotals::operator+=(const ExpertTotals& other) {
-  for (auto sum : {&ExpertTotals::gpu_experts_ps, &ExpertTotals::host_ps, &ExpertTotals::link_ps,
-                   &ExpertTotals::drive_ps, &ExpertTotals::waited_ps, &ExpertTotals::on_gpu, &ExpertTotals::fetched,
-                   &ExpertTotals::on_host, &ExpertTotals::read, &ExpertTotals::prefetched,
-                   &ExpertTotals::prefetched_used, &ExpertTotals::groups, &ExpertTotals::rows})
-    this->*sum += other.*sum;
-  for (auto sum : {&ExpertTotals::experts_j, &ExpertTotals::host_j, &ExpertTotals::copies_j, &ExpertTotals::flops,
-                   &ExpertTotals::weight_bytes})
-    this->*sum += other.*sum;
-  counts += other.counts;
-  return *this;
-}
+namespace {
+
+/// Clocks beyond this are set back: an eighth of what 64 bits hold.
+constexpr std::int64_t kLatest = std::int64_t{1} << 60;
+
+}  // namespace
 
 ExpertLayers::ExpertLayers(const ExpertMemoryPolicies& params, const ExpertTimes& times, ExpertLayersSetup setup)
     : params_(params),
@@ -51,6 +45,7 @@ void ExpertLayers::give_caches(const ExpertLayersSetup& setup) {
   if (times_.has_storage() && setup.host_slots > 0) {
     const policies::ExpertCacheSetup own = numbered_setup(setup.host_slots);  // what GPUs will miss is not known
     host_.emplace(params_.host_cache.make(own), own);
+    if (setup.filled) load(*host_, most_popular(setup.known), static_cast<std::size_t>(setup.host_slots));
   }
   if (params_.spread == SlotSpread::pooled) {
     const std::int64_t all = std::accumulate(setup.slots.begin(), setup.slots.end(), std::int64_t{0});
@@ -60,7 +55,7 @@ void ExpertLayers::give_caches(const ExpertLayersSetup& setup) {
     own.past = setup.known.front().past;
     own.foretold = foretold;
     const auto cache = std::make_shared<policies::ExpertResidency>(params_.cache.make(own), own);
-    if (setup.filled) fill(*cache, own);
+    if (setup.filled) load(*cache, policies::by_frequency(own.past, own.experts), static_cast<std::size_t>(all));
     for (LayerState& layer : layers_) {
       layer.cache = cache;
       layer.first = layer.number;
@@ -77,16 +72,33 @@ void ExpertLayers::give_caches(const ExpertLayersSetup& setup) {
                                          .scores = setup.scores,
                                          .foretold = foretold};
     layers_[l].cache = std::make_shared<policies::ExpertResidency>(params_.cache.make(own), own);
-    if (setup.filled) fill(*layers_[l].cache, own);
+    if (setup.filled)
+      load(*layers_[l].cache, policies::by_frequency(own.past, experts_), static_cast<std::size_t>(own.slots));
   }
 }
 
-/// The most popular experts of the past; who is loaded last goes last, so the least popular come first.
-void ExpertLayers::fill(policies::ExpertResidency& cache, const policies::ExpertCacheSetup& setup) {
-  std::vector<ExpertId> popular = policies::by_frequency(setup.past, setup.experts);
-  popular.resize(static_cast<std::size_t>(setup.slots));
-  for (auto e = popular.rbegin(); e != popular.rend(); ++e)
-    if (!cache.holds(*e)) cache.load(*e);
+/// Of all layers, numbered.
+std::vector<ExpertId> ExpertLayers::most_popular(const std::vector<KnownRequests>& known) const {
+  std::vector<ExpertId> all;
+  for (std::size_t l = 0; l < known.size(); ++l)
+    for (const ExpertId e : known[l].past) all.push_back(static_cast<ExpertId>(layers_[l].number + e));
+  return policies::by_frequency(all, static_cast<std::int64_t>(layers_.size()) * experts_);
+}
+
+/// The first of `popular`, the last of them first, so that a cache that goes by age keeps the most popular longest.
+void ExpertLayers::load(policies::ExpertResidency& cache, const std::vector<ExpertId>& popular, std::size_t slots) {
+  for (std::size_t i = std::min(slots, popular.size()); i-- > 0;)
+    if (!cache.holds(popular[i])) cache.load(popular[i]);
+}
+
+void ExpertLayers::idle(std::int64_t ps) {
+  const std::int64_t busy = std::max<std::int64_t>(0, std::max(link_free_ps_, drive_free_ps_) - now_ps_);
+  now_ps_ += std::min(ps, busy);  // after that nothing is under way, however long it lasts
+  if (now_ps_ < kLatest) return;
+  for (std::int64_t* clock : {&link_free_ps_, &drive_free_ps_}) *clock -= now_ps_;
+  for (LayerState& layer : layers_)
+    for (std::int64_t& arrives : layer.arrives_ps) arrives -= now_ps_;
+  now_ps_ = 0;
 }
 
 void ExpertLayers::forget() {
@@ -161,7 +173,7 @@ void ExpertLayers::play(std::size_t l, const StepChoices& choices, std::int64_t 
   std::int64_t link_free = now_ps_ + link_busy;
   for (std::size_t i = 0; i < work_.size(); ++i) {
     const policies::ExpertWork& work = work_[i];
-    note_work(kind_of(work.expert), work.tokens);
+    note_work(kind_of(work.expert), work.tokens, places[i] == ExpertPlace::host);
     if (places[i] == ExpertPlace::host) {
       host_rows_.push_back(work.tokens);
       host_begin_ps_ = std::max(host_begin_ps_, in_host_ps_[i]);
@@ -192,10 +204,11 @@ void ExpertLayers::play(std::size_t l, const StepChoices& choices, std::int64_t 
   ++played_;
 }
 
-void ExpertLayers::note_work(std::size_t kind, std::int64_t tokens) {
+void ExpertLayers::note_work(std::size_t kind, std::int64_t tokens, bool on_host) {
   const double flops = times_.flops(kind);
   if (flops == 0) return;  // a module that skips the layer
   totals_.flops += flops * static_cast<double>(tokens);
+  if (on_host) totals_.host_flops += flops * static_cast<double>(tokens);
   totals_.weight_bytes += static_cast<double>(times_.weight_bytes(kind));
   totals_.rows += tokens;
   ++totals_.groups;
@@ -214,34 +227,35 @@ void ExpertLayers::bring_to_host(std::size_t l, const std::vector<ExpertPlace>& 
   };
   wanted_.clear();
   for (std::size_t i = 0; i < work_.size(); ++i)
-    if (places[i] != ExpertPlace::gpu && !work_[i].here)
+    if (places[i] == ExpertPlace::host || (places[i] == ExpertPlace::fetched && !work_[i].here))
       wanted_.push_back(static_cast<ExpertId>(layers_[l].number + work_[i].expert));
   if (host_) host_->look_up({.first = host_->counts().requests, .experts = wanted_});
   for (std::size_t i = 0; i < work_.size(); ++i) {
     const auto expert = static_cast<ExpertId>(layers_[l].number + work_[i].expert);
-    if (places[i] == ExpertPlace::gpu || work_[i].here || (host_ && host_->holds(expert))) continue;
+    const bool needed = places[i] == ExpertPlace::host || (places[i] == ExpertPlace::fetched && !work_[i].here);
+    if (!needed || (host_ && host_->holds(expert))) continue;
     in_host_ps_[i] = read();
     if (host_) host_->load(expert);
   }
 }
 
+/// Products on the GPUs, the next of which may begin at `gpu_ps`.
+void ExpertLayers::add_products(const Priced& priced, std::int64_t& gpu_ps) {
+  gpu_ps += priced.time_ps;
+  totals_.products.add(priced);
+}
+
 /// Runs what was placed.
 void ExpertLayers::finish() {
-  std::int64_t gpu = now_ps_, busy = 0;
+  std::int64_t gpu = now_ps_;
+  const std::int64_t busy_before = totals_.products.time_ps;
   if (!params_.as_they_come)
     for (const auto& [arrives, rows] : late_) gpu = std::max(gpu, arrives);
-  for (std::size_t kind = 0; kind < gpu_rows_.size(); ++kind) {
-    const Priced there = times_.gpu(gpu_rows_[kind], kind);
-    gpu += there.time_ps;
-    busy += there.time_ps;
-    totals_.experts_j += there.energy_j;
-  }
+  for (std::size_t kind = 0; kind < gpu_rows_.size(); ++kind) add_products(times_.gpu(gpu_rows_[kind], kind), gpu);
   std::ranges::sort(late_);
   for (const auto& [arrives, rows] : late_) {
-    const Priced one = times_.gpu(std::span(&rows, 1));
-    gpu = std::max(gpu, arrives) + one.time_ps;
-    busy += one.time_ps;
-    totals_.experts_j += one.energy_j;
+    gpu = std::max(gpu, arrives);
+    add_products(times_.gpu(std::span(&rows, 1)), gpu);
   }
   std::int64_t host = host_begin_ps_;
   if (!host_rows_.empty()) {
@@ -251,8 +265,7 @@ void ExpertLayers::finish() {
     host += own.time_ps + times_.host_gap_ps();
   }
   const std::int64_t end = std::max(gpu, host);
-  totals_.gpu_experts_ps += busy;
-  totals_.waited_ps += end - now_ps_ - busy;
+  totals_.waited_ps += end - now_ps_ - (totals_.products.time_ps - busy_before);
   now_ps_ = end;
 }
 

@@ -49,25 +49,26 @@ struct ExpertLayersSetup {
   std::vector<std::int64_t> slots;      ///< of each layer with experts, on the GPUs
   std::int64_t host_slots = 0;          ///< with a drive: experts of all layers that the host's memory keeps
   std::vector<KnownRequests> known;     ///< by layer; of one cache for all layers (`pooled`) one
-  bool filled = false;                  ///< GPUs begin with the experts that were most popular (KnownRequests::past)
+  bool filled = false;                  ///< caches begin with what was most popular (KnownRequests::past)
   bool scores = false;                  ///< of the router, come with choices
 };
 
 /// Times in ps, sums over all layers that were played.
 struct ExpertTotals {
-  std::int64_t gpu_experts_ps = 0, host_ps = 0, link_ps = 0, drive_ps = 0;
+  std::int64_t host_ps = 0, link_ps = 0, drive_ps = 0;
   std::int64_t waited_ps = 0;                         ///< of the GPU, for copies or the host
   std::int64_t on_gpu = 0, fetched = 0, on_host = 0;  ///< experts, by where they were computed
   std::int64_t read = 0;                              ///< experts, from the drive
   std::int64_t prefetched = 0, prefetched_used = 0;
-  double experts_j = 0, host_j = 0;  ///< dynamic, of the experts' products
-  double copies_j = 0;               ///< of copies and of reads from the drive
+  Priced products;      ///< on the GPUs: dynamic energy beside time
+  double host_j = 0;    ///< dynamic, of the experts' products there
+  double copies_j = 0;  ///< of copies and of reads from the drive
   /// Of the experts' products: FLOPs, bytes of weights that they read, and how many products of one expert (of one
   /// level of it) for all of its tokens; rows that they have.
   double flops = 0, weight_bytes = 0;
   std::int64_t groups = 0, rows = 0;
+  double host_flops = 0;  ///< of `flops`: by the host
   policies::ExpertCounts counts;
-  ExpertTotals& operator+=(const ExpertTotals& other);
 };
 
 class ExpertLayers {
@@ -77,6 +78,8 @@ class ExpertLayers {
 
   /// Time passes beside the layers.
   void pass(std::int64_t ps) { now_ps_ += ps; }
+  /// Nothing runs for so long; copies and reads that are under way go on to their ends.
+  void idle(std::int64_t ps);
   /// A layer whose dense part takes `dense_ps`; layers come in order, and begin again after the last.
   void play(std::size_t layer, const StepChoices& choices, std::int64_t dense_ps);
   std::int64_t now_ps() const { return now_ps_; }
@@ -105,14 +108,16 @@ class ExpertLayers {
 
   policies::ExpertCacheSetup numbered_setup(std::int64_t slots) const;
   void give_caches(const ExpertLayersSetup& setup);
-  static void fill(policies::ExpertResidency& cache, const policies::ExpertCacheSetup& setup);
   void gather(std::size_t l, const StepChoices& choices);
   void look_up(LayerState& layer, std::span<const traces::ExpertId> chosen, std::span<const std::uint16_t> scores);
   void put_in_order();
   std::size_t kind_of(traces::ExpertId e) const { return unlike() ? e : 0; }
   /// Modules of unlike sizes, which are all there from the beginning.
   bool unlike() const { return gpu_rows_.size() > 1; }
-  void note_work(std::size_t kind, std::int64_t tokens);
+  void note_work(std::size_t kind, std::int64_t tokens, bool on_host);
+  void add_products(const Priced& priced, std::int64_t& gpu_ps);
+  std::vector<traces::ExpertId> most_popular(const std::vector<KnownRequests>& known) const;
+  static void load(policies::ExpertResidency& cache, const std::vector<traces::ExpertId>& popular, std::size_t slots);
   void bring_to_host(std::size_t l, const std::vector<policies::ExpertPlace>& places);
   void finish();
   void foretell(std::size_t l, const StepChoices& choices);

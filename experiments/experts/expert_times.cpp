@@ -8,8 +8,8 @@
 namespace orrery::experiments {
 namespace {
 
-/// Prices that are kept: of a long run of ranks nearly every launch has rows of its own.
-constexpr std::size_t kMostKept = 1 << 20;
+/// Numbers of rows in the prices that are kept: 64 MiB. Of a long run nearly every launch has rows of its own.
+constexpr std::size_t kMostKept = std::size_t{1} << 23;
 
 std::int64_t to_ps(double seconds) {
   return std::llround(std::ceil(seconds * 1e12));
@@ -24,7 +24,7 @@ ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts,
     if (!kind.experts) continue;
     for (const models::Op& op : kind.ops)
       if (const auto* shape = std::get_if<models::ExpertShape>(&op.shape)) {
-        models::ExpertShape piece = *shape;
+        ExpertProduct piece{*shape, op.op};
         // The intermediate size is what is divided: columns of the first product, rows of the second.
         std::int64_t& side = op.op == hw::OpClass::expert_down ? piece.k : piece.n;
         if (size) side = side / t.expert_intermediate_size * *size;
@@ -38,7 +38,7 @@ ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts,
 
 std::int64_t ExpertProducts::bytes(hw::DType dtype) const {
   std::int64_t sum = 0;
-  for (const models::ExpertShape& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
+  for (const ExpertProduct& p : products) sum += hw::weight_bytes(p.weights, dtype, p.n * p.k);
   return sum;
 }
 
@@ -73,7 +73,7 @@ Slice ExpertTimes::slice_of(std::int64_t gpu_bytes, std::int64_t host_bytes) con
 
 double ExpertTimes::flops(std::size_t kind) const {
   double sum = 0;
-  for (const models::ExpertShape& p : weights_.kinds[kind].products)
+  for (const ExpertProduct& p : weights_.kinds[kind].products)
     sum += 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k);
   return sum * static_cast<double>(machine_.devices);
 }
@@ -85,25 +85,38 @@ std::int64_t ExpertTimes::weight_bytes(std::size_t kind) const {
 Priced ExpertTimes::price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
                           std::span<const std::int64_t> rows, std::int64_t devices) {
   Priced sum;
-  for (const models::ExpertShape& p : expert.products) {
+  for (const ExpertProduct& p : expert.products) {
     hw::GroupedGemm grouped = hw::grouped_gemm(rows, p.n, p.k);
     grouped.weights = p.weights;
     const auto cost = device.cost({.op = hw::OpClass::expert_up, .dtype = dtype, .shape = grouped});
-    sum.time_ps += to_ps(cost.time_s);
-    sum.energy_j += static_cast<double>(devices) * (cost.compute_energy_j + cost.memory_energy_j);
+    const auto ways = static_cast<double>(devices);
+    Priced one{.time_ps = to_ps(cost.time_s),
+               .energy_j = ways * (cost.compute_energy_j + cost.memory_energy_j),
+               .memory_j = ways * cost.memory_energy_j};
+    if (p.op == hw::OpClass::expert_down) {
+      one.down_ps = one.time_ps;
+      one.down_j = one.energy_j;
+    }
+    sum.add(one);
   }
   return sum;
 }
 
-Priced ExpertTimes::gpu(std::span<const std::int64_t> rows, std::size_t kind) const {
-  if (rows.empty()) return {};
+/// Where the price of these rows is kept; whether it has yet to be made.
+std::pair<Priced*, bool> ExpertTimes::find(ByRows& known, std::span<const std::int64_t> rows) {
   std::vector<std::int64_t> key(rows.begin(), rows.end());
   std::ranges::sort(key);
-  ByRows& prices = gpu_prices_[kind];
-  if (prices.size() >= kMostKept) prices.clear();
-  const auto [at, fresh] = prices.try_emplace(std::move(key));
-  if (fresh) at->second = price(machine_.gpu, weights_.dtype, weights_.kinds[kind], at->first, machine_.devices);
-  return at->second;
+  if (known.numbers >= kMostKept) known = {};
+  const auto [at, fresh] = known.prices.try_emplace(std::move(key));
+  if (fresh) known.numbers += rows.size();
+  return {&at->second, fresh};
+}
+
+Priced ExpertTimes::gpu(std::span<const std::int64_t> rows, std::size_t kind) const {
+  if (rows.empty()) return {};
+  const auto [kept, fresh] = find(gpu_prices_[kind], rows);
+  if (fresh) *kept = price(machine_.gpu, weights_.dtype, weights_.kinds[kind], rows, machine_.devices);
+  return *kept;
 }
 
 std::int64_t ExpertTimes::host_ps(std::int64_t tokens) const {
@@ -113,16 +126,12 @@ std::int64_t ExpertTimes::host_ps(std::int64_t tokens) const {
 
 Priced ExpertTimes::host(std::span<const std::int64_t> rows) const {
   if (rows.empty() || !machine_.host) return {};
-  std::vector<std::int64_t> key(rows.begin(), rows.end());
-  std::ranges::sort(key);
-  if (host_prices_.size() >= kMostKept) host_prices_.clear();
-  const auto [at, fresh] = host_prices_.try_emplace(std::move(key));
+  const auto [kept, fresh] = find(host_prices_, rows);
   if (fresh) {
-    at->second = price(*machine_.host, weights_.dtype, weights_.socket, at->first, machine_.sockets);
-    at->second.time_ps =
-        static_cast<std::int64_t>(std::ceil(static_cast<double>(at->second.time_ps) / machine_.host_efficiency));
+    *kept = price(*machine_.host, weights_.dtype, weights_.socket, rows, machine_.sockets);
+    kept->time_ps = static_cast<std::int64_t>(std::ceil(static_cast<double>(kept->time_ps) / machine_.host_efficiency));
   }
-  return at->second;
+  return *kept;
 }
 
 }  // namespace orrery::experiments

@@ -15,9 +15,13 @@
 
 namespace orrery::experiments {
 
+struct ExpertProduct : models::ExpertShape {
+  hw::OpClass op{};
+};
+
 /// The products of an expert's weights, of one rank.
 struct ExpertProducts {
-  std::vector<models::ExpertShape> products;
+  std::vector<ExpertProduct> products;
   std::int64_t bytes(hw::DType dtype) const;
 };
 
@@ -28,8 +32,16 @@ ExpertProducts expert_products(const models::Transformer& t, std::int64_t parts 
 
 /// Dynamic energy, J, beside what devices draw idle.
 struct Priced {
-  std::int64_t time_ps = 0;
-  double energy_j = 0;
+  std::int64_t time_ps = 0, down_ps = 0;  ///< down: of it, the way down (class expert_down)
+  double energy_j = 0, down_j = 0;
+  double memory_j = 0;  ///< of energy_j: device memory
+  void add(const Priced& other) {
+    time_ps += other.time_ps;
+    down_ps += other.down_ps;
+    energy_j += other.energy_j;
+    down_j += other.down_j;
+    memory_j += other.memory_j;
+  }
 };
 
 /// Weights that come and stay as one: an expert, or a level of one.
@@ -94,7 +106,11 @@ class ExpertTimes : public policies::ExpertPrices {
   const ExpertWeights& weights() const { return weights_; }
 
  private:
-  using ByRows = std::map<std::vector<std::int64_t>, Priced>;
+  struct ByRows {
+    std::map<std::vector<std::int64_t>, Priced> prices;
+    std::size_t numbers = 0;  ///< in the keys
+  };
+  static std::pair<Priced*, bool> find(ByRows& known, std::span<const std::int64_t> rows);
   static Priced price(const hw::Device& device, hw::DType dtype, const ExpertProducts& expert,
                       std::span<const std::int64_t> rows, std::int64_t devices);
 

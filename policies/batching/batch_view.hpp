@@ -56,9 +56,9 @@ inline std::int64_t alone_ps(const BatchPricer& pricer, std::int64_t prompt, std
 class ExpertForesight {
  public:
   virtual ~ExpertForesight() = default;
-  /// Of each of the next `tokens` tokens of a sequence, from the first that is not in its cache: the best expert in the
-  /// first layer that has experts.
-  virtual void next(SeqId id, std::int64_t tokens, std::vector<std::uint16_t>& out) const = 0;
+  /// Of tokens [first, first + tokens) of a sequence, prompt and output: the best expert in the first layer that has
+  /// experts.
+  virtual void chosen(SeqId id, std::int64_t first, std::int64_t tokens, std::vector<std::uint16_t>& out) const = 0;
 };
 
 struct BatchView;

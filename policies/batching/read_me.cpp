@@ -43,7 +43,7 @@ class ReadMeBatching final : public Batching {
     collect(view, out);
     std::int64_t budget = params_.max_tokens, decodes = 0;
     std::int64_t slots = out.preempt.empty() ? params_.max_sequences - view.live() : 0;
-    bool admits = true;  // in its queue nobody overtakes a request for which there are no blocks
+    bool admits = true;  // nobody overtakes a request for which there are no blocks
     for (const std::size_t i : in_order()) {
       Unit& unit = units_[i];
       if (budget <= 0) break;
@@ -89,9 +89,10 @@ class ReadMeBatching final : public Batching {
   void collect(const BatchView& view, const BatchDecision& out) {
     units_.clear();
     decoding_ = 0;
-    const auto add = [&](SeqId id, std::int64_t tokens) {
+    // A decode's branches stand at one place; a chunk goes on from what is there.
+    const auto add = [&](SeqId id, std::int64_t tokens, std::int64_t first, std::int64_t places) {
       next_.assign(1, 0);  // where nobody knows, all wait in one queue: by admission
-      if (view.experts != nullptr) view.experts->next(id, tokens, next_);
+      if (view.experts != nullptr) view.experts->chosen(id, first, places, next_);
       std::map<std::uint16_t, std::int64_t> times;
       for (const std::uint16_t expert : next_) ++times[expert];
       const auto most = std::ranges::max_element(times, {}, [](const auto& of) { return of.second; });
@@ -101,14 +102,19 @@ class ReadMeBatching final : public Batching {
       const Sequence& seq = view[id];
       const auto goes = [&](const Preemption& gone) { return gone.seq == id; };
       if (seq.phase == Phase::paused || std::ranges::any_of(out.preempt, goes)) continue;
+      const std::int64_t chunk = std::min(seq.prefill_left(), params_.max_tokens);
       if (seq.phase == Phase::decode) ++decoding_;
-      add(id, seq.phase == Phase::decode ? seq.branches : std::min(seq.prefill_left(), params_.max_tokens));
+      if (seq.phase == Phase::decode)
+        add(id, seq.branches, view.kv_tokens(id), 1);
+      else
+        add(id, chunk, view.kv_tokens(id), chunk);
     }
-    const std::int64_t most = params_.max_sequences - view.live();
     if (!out.preempt.empty()) return;
+    std::int64_t slots = params_.max_sequences - view.live();
     for (const SeqId id : view.waiting) {
-      if (std::ssize(units_) - std::ssize(view.running) >= most) break;
-      add(id, std::min(tokens_to_compute(view, id), params_.max_tokens));
+      if (slots-- <= 0) break;
+      const std::int64_t left = tokens_to_compute(view, id), chunk = std::min(left, params_.max_tokens);
+      add(id, chunk, view[id].prefill_tokens - left, chunk);
     }
   }
 

@@ -46,6 +46,8 @@ class ExpertCache {
   virtual ~ExpertCache() = default;
   /// Takes note of a request.
   virtual void ask(const ExpertRequest& request) = 0;
+  /// Whether it goes by what the router gave the experts that were not chosen (ExpertRequest::scores).
+  virtual bool reads_scores() const { return false; }
   /// Takes note that an expert was loaded into a slot.
   virtual void loaded(std::uint16_t /*expert*/) {}
   /// Which of `experts` (never empty; in no order) makes room. The one that comes may be among them: see bypasses().

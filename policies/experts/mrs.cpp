@@ -31,6 +31,7 @@ class Mrs final : public RankedExpertCache {
         alpha_(params.alpha),
         experts_(static_cast<std::size_t>(setup.experts)),
         top_(static_cast<std::size_t>(std::min(params.top > 0 ? params.top : 2 * setup.top_k, setup.experts))) {}
+  bool reads_scores() const override { return true; }
   void ask(const ExpertRequest& request) override {
     for (std::size_t token = 0; token + experts_ <= request.scores.size(); token += experts_)
       add(request.scores.subspan(token, experts_));

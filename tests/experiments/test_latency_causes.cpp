@@ -136,14 +136,19 @@ TEST_CASE("Iterations that mostly wait for weights outside device memory are the
   result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 60 * kMs;
   CHECK(causes.binding(result.watched()).cause == Cause::host_memory);
   CHECK(causes.binding(result.watched()).text ==
-        "iterations take 100 ms: 60 % of the time of iterations devices wait for weights that are not in their memory");
+        "iterations take 100 ms: devices wait for weights that are not in their memory for 60 % of their time");
   result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 40 * kMs;
   CHECK(causes.binding(result.watched()).cause == Cause::decode_batch);
   ServingResult late = missed(1, 0);
-  late.metrics.busy_ps = 100 * kMs;
+  late.metrics.busy_ps = late.metrics.cost.time_ps = 100 * kMs;
   late.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 60 * kMs;
   CHECK(causes.binding(late.watched()).cause == Cause::host_memory);
-  CHECK_THAT(causes.binding(late.watched()).text, Contains("prompts take 2 s from admission to the first token: 60 %"));
+  CHECK_THAT(causes.binding(late.watched()).text,
+             Contains("prompts take 2 s from admission to the first token: devices wait") && Contains("60 %"));
+  // Four stages of a pipeline that are at work side by side: 60 of their 400 ms.
+  result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)] = 60 * kMs;
+  result.metrics.cost.time_ps = 400 * kMs;
+  CHECK(causes.binding(result.watched()).cause == Cause::decode_batch);
 }
 
 TEST_CASE("Iterations of prompts alone count by the decodes that wait for them", "[unit]") {

@@ -41,6 +41,63 @@ TEST_CASE("expert memory: with all experts on the devices nothing changes") {
   CHECK(with.dump() == without.dump());
 }
 
+TEST_CASE("expert memory: nothing changes with all experts there in any run, and a leap is its steps") {
+  const std::string two = R"(machine.devices=[{"part": "rtx-4090", "count": 2}])";
+  const std::string latent = "model.config=catalog:deepseek-v2-lite";
+  const std::vector<std::vector<std::string>> runs = {
+      {two, "replica.tensor_parallel=2"},
+      {latent},
+      {latent, kMemory + "spread=pooled"},
+      {"policies.batching.policy=layered_prefill", "workload.generator.lengths.fixed.prompt=1500"},
+      {"policies.batching.policy=read_me", "policies.batching.read_me.max_tokens=8"},
+      {two, R"(cluster.replicas=[{"name": "p", "role": "prefill"}, {"name": "d", "role": "decode"}])"},
+      {"host.policy=vllm_v1"},
+      {two, "cluster.replicas=[{\"count\": 2}]", "cluster.failures.mtbf=2 s", "cluster.failures.mttr=100 ms"}};
+  for (std::vector<std::string> run : runs) {
+    CAPTURE(run);
+    run.insert(run.end(), {kBatch, kClients});
+    const auto with = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> sets = run;
+      sets.insert(sets.end(), more.begin(), more.end());
+      sim::Node summary = summary_of(kServed, sets);
+      REQUIRE(summary.find("requests") != nullptr);
+      summary.erase("events");
+      return summary;
+    };
+    sim::Node all = with({kMemory + "share=1"});
+    all.erase("expert_memory");
+    std::erase_if(run, [](const std::string& set) { return set.starts_with(kMemory); });
+    CHECK(all.dump() == with({"replica.expert_memory=null"}).dump());
+    CHECK(with({kMemory + "share=0.3"}).dump() == with({kMemory + "share=0.3", "run.leap=false"}).dump());
+  }
+}
+
+TEST_CASE("expert memory: what the host computes the devices do not") {
+  const std::vector<std::string> host = {kMemory + "share=0", kMemory + "schedule.policy=host",
+                                         kMemory + "host.part=xeon-6454s", kBatch, kClients};
+  const sim::Node got = summary_of(kServed, host);
+  const sim::Node all = summary_of(kServed, {kMemory + "share=1", kBatch, kClients});
+  CHECK(figure(got, "expert_memory.host_energy_j") > 0);
+  CHECK(figure(all, "expert_memory.host_energy_j") == 0);
+  CHECK(figure(got, "energy_j.memory") < 0.9 * figure(all, "energy_j.memory"));
+  CHECK(figure(got, "energy_j.compute") < figure(all, "energy_j.compute"));
+  // FLOPs a second of the devices: 12 requests of 55 tokens, six FLOPs a weight of the 8 experts' less in 48 layers.
+  const auto flops = [](const sim::Node& run) { return figure(run, "utilisation.mfu") * figure(run, "simulated_s"); };
+  const double peak = flops(all) - flops(got);
+  const double less = 12.0 * 55 * 48 * 8 * 3 * 2 * 2048 * 768;
+  CHECK(less / peak == Approx(165.2e12).epsilon(0.02));  // bf16 of an RTX 4090
+}
+
+TEST_CASE("expert memory: idle for years between requests") {
+  const std::vector<std::string> sets = {
+      "run.tick=1 ns", "workload.clients=null", "workload.generator.requests=20",
+      R"(workload.generator.arrivals={"policy": "poisson", "poisson": {"rate": "1e-6 1/s"}})"};
+  const sim::Node got = summary_of(kServed, sets);
+  CHECK(figure(got, "simulated_s") > 1e7);  // 20 in 1e6 s each: more picoseconds than 64 bits hold
+  CHECK(figure(got, "expert_memory.waited_s") > 0);
+  CHECK(figure(got, "expert_memory.waited_s") < 100);
+}
+
 TEST_CASE("expert memory: a request alone takes what the experts system says of its tokens") {
   // Request 0 begins at token 0 of the trace: 16 tokens of prompt, then decodes of tokens 16 to 54.
   const std::vector<std::string> sets = {"cache.policy=static", "cache.static.rule=uniform"};
@@ -115,6 +172,9 @@ TEST_CASE("expert memory: a drive behind the host is read where the host has no 
   CHECK(figure(got, "expert_memory.read") > 0);
   CHECK(figure(got, "expert_memory.drive_s") > 0);
   CHECK(figure(got, "tpot_s.mean") > figure(all, "tpot_s.mean"));
+  // A host whose memory keeps all of them reads none.
+  const sim::Node kept = summary_of(kServed, {kMemory + "storage=nvme-gen4", kMemory + "host_share=1"});
+  CHECK(figure(kept, "expert_memory.read") == 0);
 }
 
 TEST_CASE("expert memory: steps and leaps are the same, and so are two runs") {
@@ -140,6 +200,8 @@ TEST_CASE("expert memory: waiting for experts is the reason that a run gives") {
   REQUIRE(changes.size() == 3);
   CHECK(changes[0].assignments == std::vector<std::string>{kMemory + "share=0.38"});
   CHECK(changes[2].assignments == std::vector<std::string>{kMemory + "share=0.75"});
+  sim::assign(resolved, kMemory + "share=0");
+  CHECK(capacity::changes_for(Cause::host_memory, resolved)[0].assignments.front() == kMemory + "share=0.08");
   sim::assign(resolved, kMemory + "share=0.8");
   REQUIRE(capacity::changes_for(Cause::host_memory, resolved).size() == 1);
 }
@@ -182,7 +244,10 @@ TEST_CASE("expert memory: faults") {
   CHECK_THAT(fault({"replica.expert_memory={}"}), Catch::Contains("share"));
   CHECK_THAT(fault({"workload.router=null"}),
              Catch::Contains("expected workload.router, which says what experts tokens choose"));
-  CHECK_THAT(fault({kMemory + "cache.policy=belady"}), Catch::Contains("it knows what comes"));
+  CHECK_THAT(fault({kMemory + "cache.policy=belady"}), Catch::Contains("nobody knows what the requests"));
+  CHECK_THAT(fault({kMemory + "cache.policy=static", "workload.router.planned=0"}),
+             Catch::Contains("workload.router.planned above 0"));
+  CHECK_THAT(fault({kMemory + "cache.policy=mrs", kMemory + "spread=pooled"}), Catch::Contains("spread even or front"));
   CHECK_THAT(fault({kMemory + "schedule.policy=host"}), Catch::Contains("expected a host that computes experts"));
   CHECK_THAT(fault({kMemory + "prefetch.across=true"}), Catch::Contains("decided after this one"));
   CHECK_THAT(fault({kMemory + "host_share=0.5"}), Catch::Contains("expected a storage"));

@@ -10,11 +10,14 @@ namespace {
 /// The tokens to come of each sequence choose these experts, the last one on and on.
 class Foresight final : public ExpertForesight {
  public:
-  void next(SeqId id, std::int64_t tokens, std::vector<std::uint16_t>& out) const override {
+  void chosen(SeqId id, std::int64_t first, std::int64_t tokens, std::vector<std::uint16_t>& out) const override {
     const std::vector<std::uint16_t>& all = of.at(id);
     out.clear();
-    for (std::int64_t i = 0; i < tokens; ++i) out.push_back(all[std::min(static_cast<std::size_t>(i), all.size() - 1)]);
+    for (std::int64_t i = 0; i < tokens; ++i)
+      out.push_back(all[std::min(static_cast<std::size_t>(first - begin[id] + i), all.size() - 1)]);
   }
+  /// Tokens of a sequence that are done: its list begins after them.
+  mutable std::map<SeqId, std::int64_t> begin;
   std::map<SeqId, std::vector<std::uint16_t>> of;
 };
 
@@ -51,6 +54,7 @@ TEST_CASE("read_me: a chunk of prompt stands in the queue of most of its tokens"
   replica.experts = &experts;
   const SeqId a = replica.decode(16), b = replica.decode(16), prompt = replica.prefill(40, 8);
   experts.of = {{a, {1}}, {b, {3}}, {prompt, {1, 3, 3}}};
+  experts.begin[prompt] = 8;
   // Its next six tokens choose 1 once and 3 five times: queue 3 has 6 + 1 tokens, and goes by admission, b first.
   const BatchDecision out = replica.decide(*make_batching("read_me", R"({"max_tokens": 6})"));
   CHECK(tokens_of(out) == std::map<SeqId, std::int64_t>{{b, 1}, {prompt, 5}});
@@ -102,6 +106,23 @@ TEST_CASE("read_me: who was left out as often as its patience goes first", "[uni
   // Without patience it waits for ever, as in the paper.
   const auto paper = make_batching("read_me", R"({"max_tokens": 2})");
   for (int i = 0; i < 20; ++i) CHECK_FALSE(tokens_of(replica.decide(*paper)).contains(rare));
+}
+
+TEST_CASE("read_me: what is looked at begins behind what is there, and branches stand at one place", "[unit]") {
+  PaperReplica replica(100);
+  Foresight experts;
+  replica.experts = &experts;
+  const SeqId a = replica.decode(16, 5), b = replica.decode(16), ready = replica.wait(40);
+  replica.branch(a, 3);
+  replica.sequences[ready.index].ready_tokens = 30;  // its KV comes with it: tokens 30 to 39 are left
+  experts.of = {{a, std::vector<std::uint16_t>(20, 0)}, {b, {2}}, {ready, std::vector<std::uint16_t>(30, 6)}};
+  experts.of[a].push_back(1);  // token 20, the next one; 16 of the prompt and four of the output are there
+  experts.of[a].push_back(9);  // not for this step
+  experts.of[ready].push_back(1);
+  // Queue 1 has the ten tokens of the request and the three branches, queue 2 one token.
+  const BatchDecision out = replica.decide(*make_batching("read_me", R"({"max_tokens": 13})"));
+  REQUIRE(out.admit.size() == 1);
+  CHECK(tokens_of(out) == std::map<SeqId, std::int64_t>{{a, 3}, {ready, 10}});
 }
 
 TEST_CASE("read_me: where nobody knows the experts all go by admission", "[unit]") {

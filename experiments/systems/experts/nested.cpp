@@ -200,12 +200,12 @@ class NestedPlayer {
       const Priced own = prices_.gpu(rows, level);
       end = std::max(end, from) + own.time_ps;
       busy += own.time_ps;
-      totals_.experts_j += own.energy_j;
+      totals_.products.energy_j += own.energy_j;
     };
     for (std::size_t level = 0; level < levels_; ++level) compute(there[level], level, now_ps_);
     std::ranges::stable_sort(late, {}, [](const auto& entry) { return entry.first; });
     for (const auto& [ready, group] : late) compute(std::span(&group->tokens, 1), group->level, ready);
-    totals_.gpu_experts_ps += busy;
+    totals_.products.time_ps += busy;
     totals_.waited_ps += end - now_ps_ - busy;
     now_ps_ = end;
   }

@@ -35,7 +35,7 @@ ExpertWeights weights_of(const Config& config, const models::Transformer& gpu, c
     out.kinds.clear();
     for (const BitLevel& level : model.bits->levels) {
       ExpertProducts& kind = out.kinds.emplace_back(expert);
-      for (models::ExpertShape& p : kind.products) p.weights = level.weights;
+      for (ExpertProduct& p : kind.products) p.weights = level.weights;
     }
   }
   return out;

@@ -84,7 +84,7 @@ class ExpertsExperiment final : public ConfigExperiment {
       write_times(totals, bits ? std::nullopt : one_by_one(config_, slots), node);
       write_energy(prices.idle_w(), totals.time_ps, totals.steps,
                    {{"dense", static_cast<double>(totals.steps) * prices.dense_j()},
-                    {"experts", totals.experts_j},
+                    {"experts", totals.products.energy_j},
                     {"host", totals.host_j},
                     {"copies", totals.copies_j}},
                    node);
@@ -188,7 +188,7 @@ class ExpertsExperiment final : public ConfigExperiment {
     Node& step = node.set("step_s", Node::object());
     step.set("total", a_step(totals.time_ps));
     step.set("dense", a_step(totals.dense_ps));
-    step.set("gpu_experts", a_step(totals.gpu_experts_ps));
+    step.set("gpu_experts", a_step(totals.products.time_ps));
     step.set("waited", a_step(totals.waited_ps));
     step.set("host_busy", a_step(totals.host_ps));
     step.set("link_busy", a_step(totals.link_ps));

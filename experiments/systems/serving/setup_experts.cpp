@@ -137,13 +137,20 @@ std::optional<std::string> ServingSetup::State::keep_experts(ReplicaKind& kind, 
   }
   ExpertLayersSetup& setup = plan->setup;
   setup.filled = true;
-  setup.scores = !trace.layers.front().scores.empty();
   const std::int64_t all = config.expert_layers * trace.experts;
   const bool elsewhere = std::accumulate(setup.slots.begin(), setup.slots.end(), std::int64_t{0}) < all;
-  const HostedExperts hosted = hosted_experts(config.expert_home, params->host.sockets, elsewhere ? all : 0,
-                                              plan->times.host_expert_bytes(), params->host_share);
+  const HostedExperts hosted =
+      hosted_experts(config.expert_home, params->host.sockets, elsewhere || config.expert_home.host ? all : 0,
+                     plan->times.host_expert_bytes(), params->host_share);
   setup.host_slots = hosted.slots;
   add_past(trace, config.planned_tokens, *plan);
+  const policies::ExpertCacheSetup own{
+      .experts = trace.experts,
+      .top_k = trace.top_k,
+      .past = setup.known.front().past,
+      .scores = !trace.layers.front().scores.empty() && params->spread != SlotSpread::pooled,
+      .foretold = params->prefetch.accuracy > 0};
+  setup.scores = own.scores && params->cache.make(own)->reads_scores();
   kind.expert_memory = std::move(plan);
   if (!hosted.lacks.empty()) return "replica.expert_memory: " + hosted.lacks;
   return std::nullopt;

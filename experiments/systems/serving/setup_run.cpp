@@ -191,8 +191,7 @@ void collect(const Cluster& cluster, const ServingConfig& config,
       result.kv.split.add(counts.split);
       result.host.add(counts.host);
       result.routed.add(counts.routed);
-      result.experts += counts.experts;
-      result.expert_wait_ps += counts.expert_wait_ps;
+      result.experts.add(counts.experts);
       result.wire_wait_ps += counts.wire_wait_ps;
     }
     for (std::size_t pool = 0; pool < cluster.pools(i); ++pool) {

@@ -153,25 +153,26 @@ const FigureTable<RoutedTotals>& routed_table() {
   return table;
 }
 
-const FigureTable<ServingResult>& expert_memory_table() {
-  using Result = ServingResult;
-  static const FigureTable<Result> table{
+const FigureTable<ExpertOutcome>& expert_memory_table() {
+  using It = ExpertOutcome;
+  const auto seconds = [](__int128 It::*time) {
+    return [time](const It& it) { return static_cast<double>(it.*time) * 1e-12; };
+  };
+  static const FigureTable<It> table{
       {"hit_rate", "ratio",
-       "Experts that tokens chose and that were in device memory, over all: of an iteration's layer.",
-       [](const Result& it) { return it.experts.counts.hit_rate(); }},
+       "Experts that were in device memory, over all that the tokens of an iteration chose in a layer.",
+       [](const It& it) { return it.counts.hit_rate(); }},
       {"{fetched,on_host,read}", "count",
        "Experts copied over the link when they were needed, computed by the host, and read from the drive.",
-       [](const Result& it) { return it.experts.fetched; }, [](const Result& it) { return it.experts.on_host; },
-       [](const Result& it) { return it.experts.read; }},
+       &It::fetched, &It::on_host, &It::read},
       {"{prefetched,prefetched_used}", "count", "Experts copied ahead of their layer; those of them that it used.",
-       [](const Result& it) { return it.experts.prefetched; },
-       [](const Result& it) { return it.experts.prefetched_used; }},
+       &It::prefetched, &It::prefetched_used},
       {"{link_s,host_s,drive_s}", "s", "Time that the link, the host and the drive were busy with experts.",
-       [](const Result& it) { return static_cast<double>(it.experts.link_ps) * 1e-12; },
-       [](const Result& it) { return static_cast<double>(it.experts.host_ps) * 1e-12; },
-       [](const Result& it) { return static_cast<double>(it.experts.drive_ps) * 1e-12; }},
+       seconds(&It::link_ps), seconds(&It::host_ps), seconds(&It::drive_ps)},
       {"waited_s", "s", "By how much iterations lasted longer than with all experts in device memory, summed.",
-       [](const Result& it) { return static_cast<double>(it.expert_wait_ps) * 1e-12; }}};
+       seconds(&It::longer_ps)},
+      {"host_energy_j", "J", "Dynamic energy of the experts that the host computed; energy_j leaves it out.",
+       &It::host_j}};
   return table;
 }
 
@@ -340,7 +341,7 @@ const FigureTable<FinishedRun>& part_table() {
        }},
       {"expert_memory", expert_memory_table().infos(),
        [](const Run& run) {
-         return run.result.experts.counts.requests > 0 ? FigureValue(expert_memory_table().written(run.result))
+         return run.result.experts.counts.requests > 0 ? FigureValue(expert_memory_table().written(run.result.experts))
                                                        : std::nullopt;
        }},
       {"speculation", speculation_table().infos(),

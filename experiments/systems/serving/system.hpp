@@ -9,6 +9,7 @@
 #include "experiments/base/experiment.hpp"
 #include "experiments/systems/serving/cluster/cluster.hpp"
 #include "experiments/systems/serving/config/config.hpp"
+#include "experiments/systems/serving/observe/expert_outcome.hpp"
 #include "experiments/systems/serving/observe/kv_outcome.hpp"
 #include "experiments/systems/serving/observe/latency_causes.hpp"
 #include "experiments/systems/serving/observe/metrics.hpp"
@@ -29,8 +30,7 @@ struct ServingResult {
   std::uint64_t events = 0;
   KvOutcome kv;
   HostOutcome host;
-  ExpertTotals experts;                            ///< where devices do not hold all experts, …
-  __int128 expert_wait_ps = 0;                     ///< … and how much longer iterations were for it
+  ExpertOutcome experts;                           ///< where devices do not hold all of them
   RoutedTotals routed;                             ///< where router choices are replayed
   std::optional<sim::Node> network;                ///< member `network`, where the machine has one
   __int128 wire_wait_ps = 0;                       ///< that iterations lasted longer because others sent too

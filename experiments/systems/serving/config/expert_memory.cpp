@@ -33,19 +33,32 @@ namespace {
 void check_cache(const sim::Node& node, const ServingConfig& config, sim::Faults& faults) {
   const ExpertMemoryParams& params = *config.replica.expert_memory;
   const traces::RouterTrace& trace = *config.router_choices;
-  const policies::ExpertCacheSetup setup{
-      .experts = trace.experts,
-      .slots = 1,
-      .top_k = trace.top_k,
-      .past = trace.choices(0, 0, config.planned_tokens),
-      .scores = !trace.layers.front().scores.empty() && params.spread != SlotSpread::pooled,
-      .foretold = params.prefetch.accuracy > 0};
-  try {
-    params.cache.make(setup);
-  } catch (const sim::ConfigError& error) {
-    for (const sim::Fault& fault : error.faults())
-      faults.add(place_of(node, "cache"), fault.message, "nobody knows what the requests of a serving run will choose");
-  }
+  const bool scores = !trace.layers.front().scores.empty(), pooled = params.spread == SlotSpread::pooled;
+  policies::ExpertCacheSetup setup{.experts = trace.experts,
+                                   .slots = 1,
+                                   .top_k = trace.top_k,
+                                   .past = trace.choices(0, 0, config.planned_tokens),
+                                   .scores = scores && !pooled,
+                                   .foretold = params.prefetch.accuracy > 0};
+  const auto refused = [&]() -> std::optional<std::string> {
+    try {
+      params.cache.make(setup);
+      return std::nullopt;
+    } catch (const sim::ConfigError& error) {
+      return error.faults().front().message;
+    }
+  };
+  const std::optional<std::string> why = refused();
+  if (!why) return;
+  // What would have to be otherwise.
+  std::string hint;
+  setup.scores = scores;
+  if (!refused()) hint = "one cache for all layers is told no scores: spread even or front";
+  setup.past = trace.choices(0, 0, 1);
+  if (hint.empty() && !refused()) hint = "workload.router.planned above 0 shows it other tokens";
+  setup.future = setup.past;
+  if (hint.empty() && !refused()) hint = "nobody knows what the requests of a serving run will choose";
+  faults.add(place_of(node, "cache"), *why, hint);
 }
 
 }  // namespace

@@ -44,14 +44,13 @@ double host_share(const WatchedRun& result) {
   return busy_s > 0 ? std::max(0.0, 1 - seconds_of(result.metrics.cost.time_ps) / busy_s) : 0;
 }
 
-/// Of the time in which iterations run, what devices wait for weights that are not in their memory.
+/// Of the devices' time, stages of a pipeline summed, what they wait for weights that are not in their memory.
 double copy_share(const WatchedRun& result) {
-  const __int128 copies = result.metrics.cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)];
-  return share(seconds_of(copies), seconds_of(result.metrics.busy_ps));
+  const RunCost& cost = result.metrics.cost;
+  return share(seconds_of(cost.class_ps[static_cast<std::size_t>(hw::OpClass::copy)]), seconds_of(cost.time_ps));
 }
-std::string copies_text(double of_busy) {
-  return fmt::format("{:.0f} % of the time of iterations devices wait for weights that are not in their memory",
-                     100 * of_busy);
+std::string copies_text(double of_time) {
+  return fmt::format("devices wait for weights that are not in their memory for {:.0f} % of their time", 100 * of_time);
 }
 
 }  // namespace
@@ -111,13 +110,13 @@ Binding LatencyCauses::tbt(const WatchedRun& result) const {
       100 * static_cast<double>(most->gaps) / static_cast<double>(mixed_.gaps + alone_.gaps + prompts_.gaps);
   const std::string part = fmt::format("they are {:.0f} % of the gaps above the target", of_all);
   const double decodes = most->mean(most->decodes);
-  if (const double copies = copy_share(result); copies > 0.5) {
-    binding.cause = Cause::host_memory;
-    binding.text = fmt::format("iterations take {}: {}", time, copies_text(copies));
-  } else if (const double host = host_share(result); host > 0.5) {
+  if (const double host = host_share(result); host > 0.5) {
     binding.cause = Cause::host;
     binding.text =
         fmt::format("iterations take {}, and {:.0f} % of their time devices wait for the host", time, 100 * host);
+  } else if (const double copies = copy_share(result); copies > 0.5) {
+    binding.cause = Cause::host_memory;
+    binding.text = fmt::format("iterations take {}: {}", time, copies_text(copies));
   } else if (most == &mixed_) {
     binding.cause = Cause::prompt_chunk;
     binding.text = fmt::format(

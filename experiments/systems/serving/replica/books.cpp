@@ -32,8 +32,7 @@ void Books::iterations(const BatchShape& shape, std::int64_t steps) {
   if (replay_ != nullptr) book_choices(shape, steps);
   if (experts_ != nullptr) {
     ledger_->book_cost(experts_->beside());
-    counts_.experts = experts_->totals();
-    counts_.expert_wait_ps += experts_->beside().time_ps;
+    counts_.experts.book(experts_->totals(), experts_->beside().time_ps);
   }
   if (rebalancer_ != nullptr) rebalancer_->ran(static_cast<std::size_t>(lane_), shape, steps);
   for (const Segment& segment : shape.segments) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "experiments/experts/expert_layers.hpp"
+#include "experiments/systems/serving/observe/expert_outcome.hpp"
 #include "experiments/systems/serving/observe/host_outcome.hpp"
 #include "experiments/systems/serving/observe/kv_outcome.hpp"
 #include "experiments/systems/serving/replica/parts.hpp"
@@ -21,8 +21,7 @@ struct ReplicaCounts {
   KvSplit split;                   ///< where the cache reports it
   HostOutcome host;                ///< of whole iterations
   RoutedTotals routed;             ///< where router choices are replayed
-  ExpertTotals experts;            ///< where the devices do not hold all of them, …
-  __int128 expert_wait_ps = 0;     ///< … and how much longer iterations were for it
+  ExpertOutcome experts;           ///< where the devices do not hold all of them
   __int128 wire_wait_ps = 0;       ///< that they lasted longer because others sent too
   __int128 swap_stall_ps = 0;      ///< that iterations waited for copies to and from tiers
   std::int64_t prompt_tokens = 0;  ///< of first admissions, …

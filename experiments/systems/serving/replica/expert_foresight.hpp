@@ -6,21 +6,21 @@
 
 #include "experiments/systems/serving/pricing/router_replay.hpp"
 #include "experiments/systems/serving/replica/sequence_table.hpp"
-#include "experiments/systems/serving/replica/steady_decodes.hpp"
 #include "policies/batching/batching.hpp"
 
 namespace orrery::experiments {
 
 class ReplayedForesight final : public policies::ExpertForesight {
  public:
-  ReplayedForesight(const RouterReplay& replay, const SequenceTable& sequences, const SteadyDecodes& steady)
-      : replay_(replay), sequences_(sequences), steady_(steady) {}
-  void next(policies::SeqId id, std::int64_t tokens, std::vector<std::uint16_t>& out) const override {
+  ReplayedForesight(const RouterReplay& replay, const SequenceTable& sequences)
+      : replay_(replay), sequences_(sequences) {}
+  void chosen(policies::SeqId id, std::int64_t first, std::int64_t tokens,
+              std::vector<std::uint16_t>& out) const override {
     out.clear();
-    const std::int64_t first = sequences_[id].kv_tokens(steady_.clock()), request = sequences_.request(id).id;
+    const std::int64_t request = sequences_.request(id).id;
     const traces::RouterTrace& trace = replay_.trace();
-    for (std::int64_t i = 0; i < tokens; ++i) {
-      const std::int64_t token = replay_.token_of(request, first + i);
+    for (std::int64_t place = first; place < first + tokens; ++place) {
+      const std::int64_t token = replay_.token_of(request, place);
       out.push_back(trace.choices(0, token, token + 1).front());
     }
   }
@@ -28,7 +28,6 @@ class ReplayedForesight final : public policies::ExpertForesight {
  private:
   const RouterReplay& replay_;
   const SequenceTable& sequences_;
-  const SteadyDecodes& steady_;
 };
 
 }  // namespace orrery::experiments

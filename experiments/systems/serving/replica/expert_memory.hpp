@@ -39,12 +39,12 @@ class ReplayedStep final : public StepChoices {
  private:
   /// What the tokens of some segments choose in a layer of the trace.
   struct Chosen {
-    std::uint64_t segments = 0;  ///< a bit each
+    std::vector<std::size_t> segments;
     std::size_t layer = 0;
     std::vector<traces::ExpertId> experts;
     std::vector<std::uint16_t> scores;
   };
-  std::size_t find(std::uint64_t segments, std::size_t layer);
+  std::size_t find(const std::vector<std::size_t>& segments, std::size_t layer);
 
   const ExpertMemoryPlan& plan_;
   std::vector<std::vector<RouterReplay::Stretch>> stretches_;  // by segment
@@ -59,14 +59,15 @@ class ExpertMemory {
 
   /// An iteration begins: `price` is what it takes with all experts on the devices, and becomes what it takes.
   void begin(const BatchShape& shape, const ExactTime& at, std::int64_t ps_per_tick, IterationPrice& price);
-  /// What the iteration under way costs beyond that: time (class copy; where the host is faster than the devices would
-  /// be, less of class expert_up), energy, and device memory that is not read.
+  /// What the iteration under way costs beyond that: waiting (class copy), copies, and the products that devices have
+  /// otherwise: what the host computes they do not.
   const IterationCost& beside() const { return beside_; }
+  /// Of the iteration under way.
   const ExpertTotals& totals() const { return layers_.totals(); }
 
  private:
-  std::int64_t all_on_devices(std::size_t layer, double& joules);
-  void settle(std::int64_t extra_ps, const ExpertTotals& before, double all_j);
+  Priced all_on_devices(std::size_t layer);
+  void settle(std::int64_t extra_ps, const Priced& all);
 
   std::shared_ptr<const ExpertMemoryPlan> plan_;
   ReplayedStep step_;

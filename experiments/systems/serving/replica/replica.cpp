@@ -53,7 +53,7 @@ Replica::Replica(ReplicaParts parts)
       flight_(number_, {sequences_, steady_, copies_, batch_, books_, time_}, parts_),
       lane_(*this, {sequences_, steady_, copies_, batch_, books_, time_}, flight_, parts_),
       completion_(sequences_, steady_, copies_, batch_, books_, parts_) {
-  if (parts_.experts.replay != nullptr) foresight_.emplace(*parts_.experts.replay, sequences_, steady_);
+  if (parts_.experts.replay != nullptr) foresight_.emplace(*parts_.experts.replay, sequences_);
 }
 
 void Replica::submit(Request& request, bool first) {
