@@ -26,7 +26,9 @@ class Direct final : public CollectiveSchedule {
         pairs_(spec.pair_bytes),
         state_(ranks_) {
     turns_ = (ranks_ - 1) * (kind_ == CollectiveKind::all_reduce ? 2 : 1);
-    for (Member rank = 0; rank < ranks_; ++rank) count_missing(rank);
+    Member senders = 0;  // that have something to give to everybody
+    for (Member rank = 0; rank < ranks_; ++rank) senders += shards_.bytes(rank) > 0 ? 1 : 0;
+    for (Member rank = 0; rank < ranks_; ++rank) count_missing(rank, senders);
   }
 
   void enter(Member rank, MessageSink& sink) override { go_on(rank, sink); }
@@ -78,13 +80,32 @@ class Direct final : public CollectiveSchedule {
     return 0;
   }
 
-  void count_missing(Member rank) {
+  /// Messages that a rank waits for: in constant time unless every pair has bytes of its own.
+  void count_missing(Member rank, Member senders) {
     std::array<std::uint32_t, 2>& missing = state_[rank].missing;
-    for (Member from = 0; from < ranks_; ++from) {
-      if (from == rank) continue;
-      if (bytes(from, rank, false) > 0) ++missing[0];
-      if (kind_ == CollectiveKind::all_reduce && bytes(from, rank, true) > 0) ++missing[1];
+    const std::uint32_t from_senders = senders - (shards_.bytes(rank) > 0 ? 1 : 0);
+    const std::uint32_t from_all = shards_.bytes(rank) > 0 ? ranks_ - 1 : 0;
+    switch (kind_) {
+      case CollectiveKind::all_reduce:
+        missing = {from_all, from_senders};
+        return;
+      case CollectiveKind::all_gather:
+        missing[0] = from_senders;
+        return;
+      case CollectiveKind::broadcast:
+      case CollectiveKind::send_recv:
+        missing[0] = rank != root_ && bytes_ > 0 ? 1 : 0;
+        return;
+      case CollectiveKind::reduce_scatter:
+      case CollectiveKind::all_to_all:
+        break;
     }
+    if (pairs_.empty()) {
+      missing[0] = from_all;
+      return;
+    }
+    for (Member from = 0; from < ranks_; ++from)
+      if (from != rank && bytes(from, rank, false) > 0) ++missing[0];
   }
 
   Member peer(Member rank, std::uint32_t turn) const {

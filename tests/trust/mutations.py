@@ -29,7 +29,8 @@ from orrery_properties.command import GIB, Ended, Orrery, cpu_seconds, fault_of 
 from orrery_properties.shrink import shrink  # noqa: E402
 
 SECONDS = 5  # of processor time
-SLOW = {"space_gpu.json": 20, "space_npu.json": 20}  # studies of which a sample of points takes seconds to validate
+# Studies of which a sample of points takes seconds to validate: plans that are searched, networks of thousands of hosts.
+SLOW = {"space_gpu.json": 20, "space_npu.json": 20, "space_network.json": 60, "space_schedule.json": 60, "space_training.json": 60}
 
 
 class Bench:
