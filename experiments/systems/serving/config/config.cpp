@@ -272,17 +272,9 @@ Node write_resolved(const ServingConfig& config) {
     root.find("machine")
         ->find("platform")
         ->set("part", Node::string(reference_of(config.platform_files.front(), "hw/catalog")));
-  if (config.replica.expert_memory) {
-    Node& memory = *root.find("replica")->find("expert_memory");
-    const auto name = [&](Node& section, const char* member) {
-      sim::Faults found;  // it was read before
-      if (const std::string part = section.find(member)->as_string(); !part.empty())
-        section.set(member, Node::string(reference_of(part_file(part, {config.file, ""}, found), "hw/catalog")));
-    };
-    name(*memory.find("host"), "part");
-    name(memory, "link");
-    name(memory, "storage");
-  }
+  if (config.replica.expert_memory)
+    name_expert_parts(*root.find("replica")->find("expert_memory"), config.file,
+                      [](const std::filesystem::path& file) { return reference_of(file, "hw/catalog"); });
   root.find("model")->set("config", Node::string(reference_of(config.model_file, "models/catalog")));
   if (!config.draft_file.empty())
     root.find("policies")

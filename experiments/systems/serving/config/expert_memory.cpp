@@ -100,4 +100,16 @@ void read_expert_memory(const sim::Node& root, ServingConfig& config, sim::Fault
                                         place_of(section(root, "machine"), "cost"), config.expert_files, faults);
 }
 
+void name_expert_parts(sim::Node& memory, const std::string& file,
+                       const std::function<std::string(const std::filesystem::path&)>& reference) {
+  const auto name = [&](sim::Node& section, const char* member) {
+    sim::Faults found;  // it was read before
+    if (const std::string part = section.find(member)->as_string(); !part.empty())
+      section.set(member, sim::Node::string(reference(part_file(part, {file, ""}, found))));
+  };
+  name(*memory.find("host"), "part");
+  name(memory, "link");
+  name(memory, "storage");
+}
+
 }  // namespace orrery::experiments

@@ -1,6 +1,8 @@
 // Experts beyond what the devices of a replica hold: replica.expert_memory (docs/explain/expert-offload.md).
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <string>
 
 #include "experiments/experts/memory_params.hpp"
@@ -19,5 +21,9 @@ struct ExpertMemoryParams : ExpertMemoryPolicies {
 
 /// Reads the parts that replica.expert_memory names; reports what it cannot stand beside. After workload.router.
 void read_expert_memory(const sim::Node& root, ServingConfig& config, sim::Faults& faults);
+
+/// Writes the parts of a resolved replica.expert_memory as `reference` names their files; `file` is the config's.
+void name_expert_parts(sim::Node& memory, const std::string& file,
+                       const std::function<std::string(const std::filesystem::path&)>& reference);
 
 }  // namespace orrery::experiments

@@ -17,19 +17,18 @@ struct ExpertOutcome {
 
   /// Books an iteration, by so much longer.
   void book(const ExpertTotals& iteration, std::int64_t longer) {
-    counts += iteration.counts;
-    fetched += iteration.fetched;
-    on_host += iteration.on_host;
-    read += iteration.read;
-    prefetched += iteration.prefetched;
-    prefetched_used += iteration.prefetched_used;
-    link_ps += iteration.link_ps;
-    host_ps += iteration.host_ps;
-    drive_ps += iteration.drive_ps;
+    take(iteration);
     longer_ps += longer;
-    host_j += iteration.host_j;
   }
   void add(const ExpertOutcome& other) {
+    take(other);
+    longer_ps += other.longer_ps;
+  }
+
+ private:
+  /// What both have by the same names.
+  template <class Other>
+  void take(const Other& other) {
     counts += other.counts;
     fetched += other.fetched;
     on_host += other.on_host;
@@ -39,7 +38,6 @@ struct ExpertOutcome {
     link_ps += other.link_ps;
     host_ps += other.host_ps;
     drive_ps += other.drive_ps;
-    longer_ps += other.longer_ps;
     host_j += other.host_j;
   }
 };
